@@ -7,7 +7,7 @@
 A record holds of each row what tables, pictures and comparisons need, and no sample: under "times" the median, its quartiles, how well it
 is known and the number of samples, in the order that the record's own "times" names; the time of each phase; the entry's own
 figures, whose names stand with the entry. What all rows of a problem or of an entry have in common is said once, under "problems" (a row has
-the number of its own) and "entries"; what most rows have (USUAL) is not said. GFLOP/s and speeds over other rows follow from the times, and
+the number of its own) and "entries"; what most rows have (USUAL) is not said. GFLOP/s follow from the times, and
 are made again when a record is read. Other JSON, such as what ncu counted, keeps its fields, with rounded numbers. Each row is a line.
 
 Needs nothing beyond Python's own library.
@@ -22,12 +22,13 @@ import sys
 # Significant digits, by name; of all other numbers DIGITS.
 DIGITS = 7
 OF_NAME = {"q1": 5, "q3": 5, "noise": 4, "bandwidth_share": 4, "prepare": 5, "prepare_noise": 2, "busy_noise": 4, "gpu_watts": 3}
-TIMES = ("median", "q1", "q3", "noise", "samples", "processes", "busy", "busy_noise", "prepare", "prepare_noise", "bandwidth_share", "model_bytes")
+TIMES = ("median", "q1", "q3", "noise", "samples", "processes", "busy", "busy_noise", "prepare", "prepare_noise", "bandwidth_share", "model_bytes",
+         "speedup_previous", "speedup_peer", "break_even_products", "break_even_known")
 OF_RUN = ("median", "q1", "q3", "low", "high", "noise", "samples", "processes")  # older records have the ends of the interval, too
-USUAL = {"idea": "", "peer": False, "structure_reuse": False, "status": "good", "reason": "", "note": "", "simulated": False, "mpi": False, "ranks": 1}
+USUAL = {"idea": "", "previous": "", "peer": False, "structure_reuse": False, "status": "good", "reason": "", "note": "", "simulated": False, "mpi": False, "ranks": 1}
 USUAL_OF_PROBLEM = {"options": "", "products": 1, "result_nnz": 0, "sums_not_judged": 0}
 OF_PROBLEM = ("operations", "result_nnz", "rows_checked", "sums_not_judged")
-OF_ENTRY = ("idea", "peer", "structure_reuse", "simulated", "mpi")
+OF_ENTRY = ("idea", "previous", "peer", "structure_reuse", "simulated", "mpi")
 
 
 def rounded(value, digits=DIGITS):

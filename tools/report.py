@@ -98,11 +98,11 @@ def main():
         import matplotlib  # noqa: F401
     except ImportError as error:
         fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
-    from report import compare, ladder, matrices, overview, page, roofline, scaling, steps, sweeps
+    from report import compare, ladder, matrices, overview, page, roofline, scaling, steps, sweeps, verdicts
 
     sections = []
     if pair:
-        compared = compare.compare(*pair, options.least / 100, options.controls)
+        compared = verdicts.compare(*pair, options.least / 100, options.controls)
         if not compared.pairs and not compared.broken:
             fail(f"{options.compare[0]} and {options.compare[1]}: have no timed entry on the same problem in common; compare runs of the same command")
         sections.append(compare.comparison_section(*pair, compared, options.least / 100))

@@ -43,4 +43,4 @@ measure_all() {
 
 for run in $(seq "$runs"); do measure_all "$run"; done
 [ "$gpu" -eq 0 ] || for percent in 5 3; do STAGES_SLOWER=$percent measure_all "slower_$percent"; done
-python3 tools/same_again.py "$out" "$runs"
+python3 tools/same_again.py "$out"

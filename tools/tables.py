@@ -775,12 +775,17 @@ def problem_of(row):
     return row["problem"]["matrix"], row["problem"]["options"]
 
 
-def least_times(rows):
+def busy(row):
+    """For how many seconds of a product the device was busy; None: not known."""
+    return row["seconds"].get("busy", {}).get("median")
+
+
+def least_times(rows, time=whole):
     """{entry: {problem: seconds}}, of several numbers of ranks the least."""
     out = {}
     for r in rows:
         times_of = out.setdefault(r["entry"], {})
-        times_of[problem_of(r)] = min(whole(r), times_of.get(problem_of(r), math.inf))
+        times_of[problem_of(r)] = min(time(r), times_of.get(problem_of(r), math.inf))
     return out
 
 
@@ -808,7 +813,8 @@ def steps(_results, _pattern, _wanted):
         if not (files := records_of(pattern)):
             continue
         results = merged(files)
-        times_of = least_times(r for r in timed_rows(results) if not r["structure_reuse"])
+        timed = [r for r in timed_rows(results) if not r["structure_reuse"]]
+        times_of = least_times(timed)
         if not (entry := best_entry(times_of, step)):
             continue
         mine, library = times_of[entry], speed_up(times_of, entry, "^vendor/")
@@ -816,6 +822,9 @@ def steps(_results, _pattern, _wanted):
         beside = "" if not library else times(library[0]) if len(library) == 1 else f"{times(geometric_mean(library))}, {times(min(library))}"
         memory = memory_of_library({"entry": e} for e in times_of)
         beside += f" (cuSPARSE, {memory})" if beside and memory else ""
+        if library and all(map(busy, timed)):
+            of_device = speed_up(least_times(timed, busy), entry, "^vendor/")
+            beside += f"; by the device's time {times(geometric_mean(of_device))}, {times(min(of_device))}"
         shown = next((problem for problem in mine if problem[0] == example or len(mine) == 1), None)
         rows.append([f"[`{step}`]({step}/README.md)", what, str(len(mine)), named(entry), gain, over, beside,
                      f"{label(shown[0])}: {seconds(mine[shown])}" if shown else "", machine(results["context"], pattern)])
@@ -824,13 +833,19 @@ def steps(_results, _pattern, _wanted):
     return "\n".join(table_of(titles, rows)) + "\n"
 
 
+def same_again(_results, folder, _wanted):
+    """What comparisons of equal runs say, from the records that tools/same-again.sh left in a folder of results/."""
+    import same_again
+    return same_again.tables(ROOT / "results" / folder) if (ROOT / "results" / folder).is_dir() else f"(No record yet: {folder}.)\n"
+
+
 def machine(context, file):
     """The GPU, or what the folder of the record is called."""
     return context["gpu"] if "gpu_sms" in context else file.split("/")[0].replace("-", " ")
 
 
 # What makes the table of each kind, from the results, REGEX and the matrices.
-KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, programs, forms, steps)}
+KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, programs, forms, steps, same_again)}
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
@@ -908,7 +923,7 @@ def filled(match, missing):
         missing.add(file)
     if not parts and kind != "ladder":
         return start + f"(No record yet: {file}.)\n" + end
-    results = merged(parts) if parts and kind != "steps" else None
+    results = merged(parts) if parts and kind not in ("steps", "same_again") else None
     for word in [w for w in wanted if w.startswith(("options=", "ranks="))]:
         wanted.remove(word)
         name, _, value = word.partition("=")

@@ -307,10 +307,11 @@ class Comparison(Case):
         cls.entries = [r["entry"] for r in json.loads(cls.everyday.read_text())["results"] if "seconds" in r]
 
     @classmethod
-    def scaled(cls, name, factor, which=".", noise=0.005, processes=3, busy=None, controls=1):
+    def scaled(cls, name, factor, which=".", noise=0.005, processes=3, busy=None, controls=1, code="01_cpu_serial=1"):
         """The everyday results, known to `noise`, with the times of the entries that `which` finds times `factor`, and of libraries times `controls` (0: there are none).
-        `busy`: the device is for so large a part of the time that all had without that."""
+        `busy`: the device is for so large a part of the time that all had without that. `code`: the steps, each with a digest."""
         def change(data):
+            data["context"]["code"] = code
             for row in data["results"]:
                 row["peer"] = row["peer"] and controls > 0
                 if "seconds" in row:
@@ -330,6 +331,7 @@ class Comparison(Case):
     def test_verdicts(self):
         libraries = sum(entry.startswith("vendor/") for entry in self.entries)
         every, some = len(self.entries) - libraries, self.entries.count("01_cpu_serial/csr_spmv")
+        of_01 = sum(entry.startswith("01_") for entry in self.entries)
         self.assertGreaterEqual(libraries, 5)
         faster, by_5 = self.scaled("new.json", 0.7, "csr_spmv$"), self.scaled("by_5.json", 0.95)
         same = {"within the noise": every}
@@ -345,6 +347,9 @@ class Comparison(Case):
                  {"no verdict": every + libraries, "control": 0}),
                 (self.scaled("one_moved.json", 0.95, processes=0, controls=1.02), self.scaled("old_one.json", 1, processes=0), (), {"faster": every}),
                 (self.scaled("others.json", 0.95, "^(?!.*csr_spmv$)"), None, ("--controls", "csr_spmv$"), {"faster": every - some, "control": libraries + some}),
+                # A step that did not change is a control where another did.
+                (self.scaled("same.json", 0.5, code="01_cpu_serial=1 02_mpi=3"), self.scaled("old_same.json", 1, code="01_cpu_serial=1 02_mpi=2"), (),
+                 {"within the noise": every - of_01, "control": libraries + of_01}),
                 # The device's time decides where it is known of both; of a host-bound row the other's whole time says nothing.
                 (self.scaled("busy.json", 0.5, busy=0.9), self.scaled("old_busy.json", 1, busy=0.9), (), same),
                 (self.scaled("less_busy.json", 1, busy=0.8), self.scaled("old_busy.json", 1, busy=0.9), (), {"faster": 0, "within the noise": every}),
@@ -362,9 +367,11 @@ class Comparison(Case):
         self.assertIn("element (3, 0) is 1, expected 2", text)
 
     def test_other_machines_are_named(self):
-        for context, what in (({"cpu": "Another CPU"}, "machine"), ({"gpu_launch": "graph"}, "way of launching"), ({"gpu_driver": "1.2"}, "driver")):
-            text, _ = self.compared(self.changed("other.json", lambda data: data["context"].update(context), self.everyday), old=self.everyday)
-            self.assertEqual(re.findall("The ([a-z ]+) differs", text), [what])
+        for before, now, what in (({}, {"cpu": "Another CPU"}, "machine"), ({}, {"gpu_launch": "graph"}, "way of launching"),
+                                  ({"gpu_driver": "1.1"}, {"gpu_driver": "1.2"}, "driver"), ({"cusparse": "1.1"}, {"cusparse": "1.2"}, "version of cuSPARSE")):
+            old, new = (self.changed(f"{name}.json", lambda data: data["context"].update(context), self.everyday) for name, context in (("before", before), ("now", now)))
+            text, _ = self.compared(new, old=old)
+            self.assertEqual(re.findall("The ([a-zA-Z ]+) differs", text), [what])
 
 
 class BadInput(Case):

@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
 import draw_curve  # tools/draw_curve.py
 import record as records  # tools/record.py
+import same_again  # tools/same_again.py
 import tables  # tools/tables.py
 import whole_program  # tools/whole_program.py
 
@@ -442,7 +443,7 @@ class Pictures(unittest.TestCase):
 def result(entry, samples, matrix="gen:fem:nx=3", status="good", busy=None, **more):
     """A row as `stages run --json` writes it."""
     problem = {"matrix": matrix, "options": "", "operation": "spmv", "type": "f32", "rows": 9, "cols": 9, "nnz": 20, "result_cols": 1, "products": 1, "multiplications": 20}
-    row = {"problem": problem, "entry": entry, "idea": f"the idea of {entry}", "peer": entry.startswith("vendor/"), "structure_reuse": False, "status": status, "reason": "",
+    row = {"problem": problem, "entry": entry, "idea": f"the idea of {entry}", "previous": "", "peer": entry.startswith("vendor/"), "structure_reuse": False, "status": status, "reason": "",
            "note": "", "simulated": False, "mpi": False, "ranks": 1, "metrics": {}}
     if samples:
         median = sorted(samples)[len(samples) // 2]
@@ -451,7 +452,7 @@ def result(entry, samples, matrix="gen:fem:nx=3", status="good", busy=None, **mo
                             "run": {"median": median, "q1": min(samples), "q3": max(samples), "min": min(samples), "max": max(samples), "samples": samples,
                                     "processes": [], "noise": 0.2345678 if len(samples) > 5 else None}, **({"busy": busy} if busy else {})},
                 "operations": 40.0, "model_bytes": 196.0, "memory_bytes": 400.0, "result_nnz": 0, "gflops": 40 / median / 1e9, "bandwidth_share": 0.0123456789,
-                "speedup_previous": None, "speedup_peer": 2.0, "speedup_serial": None, "break_even_products": None}
+                "speedup_previous": None, "speedup_peer": 2.0, "speedup_serial": None, "break_even_products": None, "break_even_known": True}
     return row | more
 
 
@@ -461,7 +462,7 @@ SAMPLES = [(20 + k) * 1.00000077e-6 for k in range(9)]
 class Records(unittest.TestCase):
     """tools/record.py: what is kept of results, and read again."""
 
-    RESULTS = {"schema_version": 1, "context": {"cpu": "CPU", "gpu": "none", "date": "2026-11-22T00:00:00Z", "source_digest": "0123456789abcdef", "command": "stages run"}, "results": [
+    RESULTS = {"schema_version": 1, "context": {"cpu": "CPU", "gpu": "none", "date": "2026-11-22T00:00:00Z", "source_digest": "0123456789abcdef", "command": "stages run", "backend": "cpu"}, "results": [
         result("01_x/a", SAMPLES, metrics={"plan_spread": {"value": 0.0123456789, "unit": ""}}),
         result("01_x/a", SAMPLES[:3], "gen:other:n=2", metrics={"plans": {"value": 3.0, "unit": ""}, "lost": {"value": None, "unit": ""}}, note="a note"),
         result("01_x/b", None, status="wrong", reason="element (0, 0) is NaN"),
@@ -482,6 +483,25 @@ class Records(unittest.TestCase):
             records.pack(path)
             self.assertEqual(path.read_text(), text, "a record stays as it is")
             return records.read(path), text
+
+    def test_equal_runs(self):
+        """tools/same_again.py: of two runs, whose rows are known to 1 %, one moved by 5 %; and what is 5 % slower is told of one in two."""
+        def run(directory, name, *factors):
+            rows = [result("vendor/e", SAMPLES), *(result(f"01_x/{k}", SAMPLES, busy={"median": 24e-6 * factor, "noise": 0.01}) for k, factor in enumerate(factors))]
+            for row in rows:
+                row["seconds"]["run"] |= {"noise": 0.01, "processes": [24e-6] * 3}
+            path = pathlib.Path(directory, f"spmv-{name}.json")
+            path.write_text(json.dumps({**self.RESULTS, "results": rows}))
+            records.pack(path)
+        with tempfile.TemporaryDirectory() as directory:
+            run(directory, "1", 1, 1, 1, 1)
+            run(directory, "2", 1, 0.95, 1.005, 1)
+            run(directory, "slower_5", 1.05, 1, 1.05, 1)
+            text = same_again.tables(pathlib.Path(directory))
+        self.assertIn("| device's time | 1 of 4 (25.0 %) | 0 of 4 (0.0 %) | 3 of 4 (75.0 %) | 0.50 % | 5.13 % | 5.13 % |", text)
+        self.assertIn("| whole time, not host-bound | 0 of 4 (0.0 %)", text)
+        self.assertIn("| 5 % longer, above 20 us | 2 of 4 (50.0 %) |", text)
+        self.assertIn("(2 runs of 3 processes; CPU, 2026-11-22, sources 0123456789ab)", text)
 
     def test_what_is_read_is_what_was_written(self):
         again, text = self.read_again(self.RESULTS)

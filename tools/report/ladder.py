@@ -33,9 +33,16 @@ def ladder_rows(rows):
 
 def pays_after(row):
     value = row.pays_after
-    if not math.isnan(value) and not row.pays_after_known:
+    if not math.isnan(value) and not row.break_even_known:
         return Cell("?", value)
     return Cell("" if math.isnan(value) else "never" if value == math.inf else "at once" if value == 0 else f"{value:,.0f} runs", value)
+
+
+def versus(speedup, other=""):
+    """Exactly 1 is what the noise leaves of it."""
+    if math.isnan(speedup):
+        return Cell("", speedup)
+    return Cell(("~1x" if speedup == 1 else times(speedup)) + (f" {other.rpartition('/')[2]}" if other else ""), speedup)
 
 
 def remark(row):
@@ -74,7 +81,7 @@ def ladder_table(rows, best):
             noise = t.noise if math.isfinite(t.noise) else math.inf
             cells = [cell(t.median, seconds, mark), Cell(f"{seconds(t.q1)} – {seconds(t.q3)}", t.q1),
                      Cell(percent(noise) if math.isfinite(noise) else "?", noise), cell(row.gflops, digits),
-                     cell(row.bandwidth_share, of_copy), cell(row.speedup_previous, times), cell(row.speedup_peer, times),
+                     cell(row.bandwidth_share, of_copy), versus(row.speedup_previous, row.previous), versus(row.speedup_peer),
                      cell(t.prepare, seconds), pays_after(row)]
         time, machine = recorded(row)
         out.append([name(row.entry + (f" on {row.ranks}" if row.mpi else ""), "code " + mark, *remark(row)), *cells,

@@ -71,8 +71,8 @@ class Row:
     """One entry on one problem, with the fields that `_row` names. `times` is None where nothing was timed."""
 
     times = None
+    previous = ""
     speedup_previous = speedup_peer = pays_after = math.nan
-    pays_after_known = False
 
     def __init__(self, **named):
         self.__dict__ |= named
@@ -170,6 +170,10 @@ def _row(file, value, where):
         if row["status"] != "good":
             raise Bad(f"{where}: is {row['status']}, and has times{ANEW}")
         row |= {"times": _times(value["seconds"], f"{where}.seconds")} | fields(value, where, operations="number", model_bytes="number", result_nnz="number", gflops="number", bandwidth_share="number")
+        if "break_even_known" in value:  # older records do not tell how rows are related
+            row |= fields({"previous": ""} | value, where, previous="text", speedup_previous="number", speedup_peer="number", break_even_known="flag")
+            runs = fields(value, where, break_even_products="number")["break_even_products"]
+            row["pays_after"] = math.inf if math.isnan(runs) else runs
     return Row(**{**row, "file": file, "problem": problem, "metrics": metrics})
 
 
@@ -179,36 +183,6 @@ def _step(value, where):
     for end in ("plainest", "best"):
         line[end] = types.SimpleNamespace(**fields(line[end], f"{where}.{end}", entry="text", outcome="text", seconds="number", recorded_seconds="number"))
     return types.SimpleNamespace(**line)
-
-
-def to_known(value, share):
-    """The first digits of a number of which a share is not known, as round_to_known in common/harness/results.cpp has them."""
-    unit = 10 ** (math.floor(math.log10(max(value, 1))) - (share < 0.05))
-    return round(value / unit) * unit if unit > 1 else math.ceil(value)
-
-
-def _relate(rows):
-    """The speeds of the entries of one problem over each other, as relate_rows in common/harness/results.cpp has them: over the step before, over
-    the fastest library, and after how many runs the preparation is paid for, against the entry that is cheapest for one."""
-    ranked = [row for row in rows if row.ranked()]
-    peer = min((row.times.median for row in ranked if row.peer), default=math.nan)
-    cheapest = min((row.times for row in ranked), key=lambda t: t.prepare + t.median, default=None)
-    previous = math.nan
-    for row in ranked:
-        took = row.times
-        if not row.peer:
-            row.speedup_previous, row.speedup_peer = previous / took.median, peer / took.median
-            previous = previous if row.has_values() else took.median
-        invested, gain = took.prepare - cheapest.prepare, cheapest.median - took.median
-        of_gain = math.hypot(cheapest.noise * cheapest.median, took.noise * took.median)
-        of_invested = math.hypot(cheapest.prepare_noise * cheapest.prepare, took.prepare_noise * took.prepare)
-        if took is cheapest or invested <= 0:
-            row.pays_after, row.pays_after_known = 0, took is cheapest or -invested > of_invested
-        elif gain <= 0:
-            row.pays_after, row.pays_after_known = math.inf, -gain > of_gain
-        else:
-            share = math.hypot(of_gain / gain, of_invested / invested)
-            row.pays_after, row.pays_after_known = to_known(invested / gain, share), share < 0.5
 
 
 def _refuse_constant(word):
@@ -262,8 +236,6 @@ def read(path):
                 raise Bad(f"{where}: '{name}' must be a number, and is '{value[:40]}'{ANEW}") from None
     file = File(path=path, name=path.name, context=context, rows=[])
     file.rows = [_row(file, value, f"{path}: results[{k}]") for k, value in enumerate(fields(whole, str(path), results="list")["results"])]
-    for rows in grouped(file.rows, lambda row: (row.problem, row.mpi, row.ranks)).values():
-        _relate(rows)
     file.steps = [_step(value, f"{path}: steps[{k}]") for k, value in enumerate(fields({"steps": []} | whole, str(path), steps="list")["steps"])]
     if not file.rows:
         raise Bad(f"{path}: holds no results; give a file of a run that had entries")
