@@ -121,7 +121,8 @@ struct Results {
   int count(Status status) const;
 };
 
-/// Fills speedup_previous, speedup_peer and break_even of rows of one problem; a speed-up within the noise is 1.
+/// Fills speedup_previous, speedup_peer and break_even of rows of one problem. What the noise leaves of a
+/// speed-up is 1.
 void relate_rows(std::span<ResultRow> rows);
 /// Of each problem.
 void relate_all(Results& results);
