@@ -54,9 +54,10 @@ int Results::count(Status status) const {
 
 namespace {
 
-/// What is known of both times does not tell them apart.
+/// What is known of both times does not tell them apart: of few samples, that they lie beside each other.
 bool tied(const ResultRow& a, const ResultRow& b) {
-  return std::isfinite(a.run.noise + b.run.noise) && !differ(a.run, b.run);
+  if (std::isfinite(a.run.noise + b.run.noise)) return !differ(a.run, b.run);
+  return a.run.min <= b.run.max && b.run.min <= a.run.max;
 }
 
 }  // namespace
@@ -105,11 +106,10 @@ void relate_rows(std::span<ResultRow> rows) {
     const double of_gain = std::hypot(other.run.noise * other.run.median, row.run.noise * row.run.median),
                  of_investment =
                      std::hypot(other.prepare_noise * other.prepare, row.prepare_noise * row.prepare);
+    row.break_even = 0;
     row.break_even_known = true;
-    if (&row == cheapest || investment <= 0) {
-      row.break_even = 0;
-      row.break_even_known = &row == cheapest || -investment > of_investment;
-    } else if (gain <= 0) {
+    if (&row == cheapest) continue;
+    if (gain <= 0) {
       row.break_even = std::numeric_limits<double>::infinity();
       row.break_even_known = -gain > of_gain;
     } else {

@@ -208,10 +208,12 @@ const std::string* fact(const Results& results, const std::string& wanted) {
 /// Whether the results have the row, and are of one more process now.
 bool add_process(Results& results, const ResultRow& more) {
   const auto found = std::ranges::find_if(results.rows, [&](const ResultRow& row) {
-    return row.timed() && row.entry == more.entry && row.ranks == more.ranks &&
-           same_problem(row.problem, more.problem) && row.problem.round == more.problem.round;
+    return row.entry == more.entry && row.ranks == more.ranks && row.status == more.status &&
+           row.reason == more.reason && row.timed() == more.timed() && same_problem(row.problem, more.problem) &&
+           row.problem.round == more.problem.round;
   });
-  if (found == results.rows.end() || !more.timed()) return false;
+  if (found == results.rows.end()) return false;
+  if (!more.timed()) return true;
   const double before = found->run.median;
   found->run = beside(std::move(found->run), more.run);
   for (double* const rate : {&found->gflops, &found->bandwidth_share}) *rate *= before / found->run.median;

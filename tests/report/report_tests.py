@@ -368,7 +368,8 @@ class Comparison(Case):
 
     def test_other_machines_are_named(self):
         for before, now, what in (({}, {"cpu": "Another CPU"}, "machine"), ({}, {"gpu_launch": "graph"}, "way of launching"),
-                                  ({"gpu_driver": "1.1"}, {"gpu_driver": "1.2"}, "driver"), ({"cusparse": "1.1"}, {"cusparse": "1.2"}, "version of cuSPARSE")):
+                                  ({"gpu_driver": "1.1"}, {"gpu_driver": "1.2"}, "driver"), ({"cusparse": "1.1"}, {"cusparse": "1.2"}, "version of cuSPARSE"),
+                                  ({}, {"command": "stages run --cache cold"}, "state of the caches")):
             old, new = (self.changed(f"{name}.json", lambda data: data["context"].update(context), self.everyday) for name, context in (("before", before), ("now", now)))
             text, _ = self.compared(new, old=old)
             self.assertEqual(re.findall("The ([a-zA-Z ]+) differs", text), [what])

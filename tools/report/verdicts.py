@@ -75,7 +75,7 @@ def judge(pairs, least):
     controlled = len(controls) >= FEWEST_CONTROLS
     several = all(row.times.processes > 1 for p in pairs for row in (p.old, p.new))
     for p in pairs:
-        p.reach = max(math.log1p(least), math.log1p(p.noise), max(controls) if controlled else 0)
+        p.reach = max(math.log1p(least), math.log1p(p.noise), max(controls, default=0))
         if p.is_control:
             p.verdict = "control"
         elif p.what == "host-bound" or math.isnan(p.noise) or not (controlled or several):
@@ -126,9 +126,11 @@ def differences(old, new):
     """What else is not the same in both files, in words."""
     told = []
     said = lambda name: lambda f: f.context.get(name)
+    cache = lambda f: "cold" if re.search(r"--cache[= ]cold", f.context["command"]) else "hot"
     for what, of in (("machine", lambda f: f.machine()), ("number of processors", said("cpus")), ("driver", said("gpu_driver")),
                      ("driver's version", said("gpu_driver_version")), ("version of cuSPARSE", said("cusparse")), ("version of cuBLAS", said("cublas")),
-                     ("compiler", said("compiler")), ("way of launching", lambda f: f.launch() or ", kernel by kernel")):
+                     ("compiler", said("compiler")), ("way of launching", lambda f: f.launch() or ", kernel by kernel"),
+                     ("state of the caches", cache)):
         if of(old) != of(new) and None not in (of(old), of(new)):
             told.append(f"the {what} differs ({str(of(old)).lstrip(', ')} and {str(of(new)).lstrip(', ')})")
     return told
