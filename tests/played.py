@@ -1,8 +1,12 @@
-"""A directory for a test, with programs that scripts play, and what a call of a script says there; and a wait."""
+"""A directory for a test, with programs that scripts play, and what a call of a script says there; a wait, a terminal, and options."""
 
+import argparse
+import contextlib
 import os
 import pathlib
+import pty
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -16,6 +20,28 @@ def wait_until(condition, seconds=20):
         if time.monotonic() > end:
             raise AssertionError("it did not come to that")
         time.sleep(0.02)
+
+
+def on_terminal(*words, environment=os.environ, **more):
+    """What a command says on a terminal, and its exit code."""
+    ours, its = pty.openpty()
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=its, stderr=its, env={**environment, "TERM": "xterm", **more})
+    os.close(its)
+    said = b""
+    with contextlib.suppress(OSError):  # when the other end is closed
+        while part := os.read(ours, 65536):
+            said += part
+    os.close(ours)
+    return said.decode(), process.wait(120)
+
+
+def given(*options):
+    """The paths that these options name on the command line, which must all be there; what else it holds is for unittest."""
+    parser = argparse.ArgumentParser()
+    for option in options:
+        parser.add_argument(f"--{option}", type=pathlib.Path, required=True)
+    found, sys.argv[1:] = parser.parse_known_args()
+    return [getattr(found, option).resolve() for option in options]
 
 
 class Played(unittest.TestCase):

@@ -6,7 +6,6 @@ Most of it with a program that plays `stages grade`; the zip with the real one, 
 usage: autograder_tests.py --program STAGES --root DIRECTORY [unittest options]
 """
 
-import argparse
 import csv
 import hashlib
 import html
@@ -27,10 +26,9 @@ import unittest
 import zipfile
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
-from played import wait_until  # noqa: E402
+from played import given, wait_until  # noqa: E402
 
-PROGRAM = None
-ROOT = None
+PROGRAM, ROOT = given("program", "root")
 HOST, CUDA = "01_cpu_serial/csr_spmv.cpp", "05_cuda_csr/row_lengths.cu"
 IDENTITY = {"CLASSROOM": "hpc", "ASSIGNMENT": "lab-5", "ASSIGNMENT_TYPE": "individual", "OWNER": "ada", "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d",
             "COMMIT_URL": "https://example.org/commit/1", "RELEASE_URL": "https://example.org/release/1"}
@@ -503,9 +501,4 @@ class HandIns(Case):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    PROGRAM, ROOT = options.program.resolve(), options.root.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

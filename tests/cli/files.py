@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from programs import (BAD, DENSE, LIMIT, MATRIX, ROOT, SMALL, VECTOR, Case, at_most, begin, ended, host_entry, in_shell, main,
                       on_executor, with_kernels)
+from played import wait_until
 
 
 class BadInput(Case):
@@ -331,11 +332,7 @@ class Leavings(Case):
     def test_files_that_are_being_written(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process = begin("generate", "gen:uniform:rows=2e5,cols=2e5,per_row=20", "-o", self.directory / "a.mtx.gz", number=number)
-            deadline = time.monotonic() + LIMIT
-            while not list(self.directory.glob("a.mtx.gz.*.tmp")):
-                self.assertIsNone(process.poll(), "it ended without a temporary file")
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.005)
+            wait_until(lambda: list(self.directory.glob("a.mtx.gz.*.tmp")))
             ended(process, number)
             self.assertEqual((process.returncode, list(self.directory.iterdir())), (-number, []))
 

@@ -7,7 +7,6 @@ library. What the documents tell readers to type is tried by tests/documents. No
 address space.
 """
 
-import argparse
 import csv
 import functools
 import json
@@ -21,6 +20,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(1, __file__.rsplit("/", 2)[0])
+from played import given
+
 LIMIT = 120  # seconds that one command may take; it is a hang long before
 
 SMALL = "gen:uniform:rows=40,cols=40,nnz=200"
@@ -30,15 +32,11 @@ VECTOR = "%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n"
 DENSE = "%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n4\n5\n6\n"
 BAD = "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n2 9 1\n"  # an error in its last line
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--programs", type=pathlib.Path, required=True)
-parser.add_argument("--root", type=pathlib.Path, required=True)
-given, rest = parser.parse_known_args()
-PROGRAMS, ROOT = given.programs.resolve(), given.root.resolve()
+PROGRAMS, ROOT = given("programs", "root")
 
 
 def main():
-    unittest.main(module="__main__", argv=[sys.argv[0], *rest])
+    unittest.main(module="__main__")
 
 
 def run(*words, program="stages", env=None, limits=None, **options):

@@ -12,6 +12,7 @@ import unittest
 
 from programs import (BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, WIDE, Case, at_most, begin, ended, entries, few_processes, has_ranks, host_entry,
                       main, read_until, run, with_kernels)
+from played import wait_until
 
 GRAPH = "gen:rmat:scale=9,edge_factor=6"
 FAST = ["--quick", "--time-budget", "0.005"]
@@ -337,14 +338,10 @@ class Ended(Ranks):
         number = self.directory / "number"
         for sent, text in ((signal.SIGTERM, "exec sleep 300"), (signal.SIGINT, "trap 'sleep 2; exit 1' TERM; sleep 300 & wait")):
             process = begin(*ON_RANKS, env={**self.in_temporary, **self.starter(f"echo $$ > {number}.new; mv {number}.new {number}; {text}\n")}, number=sent)
-            while not number.exists():
-                time.sleep(0.01)
+            wait_until(number.exists)
             process.send_signal(sent)
             self.assertEqual(process.wait(timeout=LIMIT), -sent)
-            deadline = time.monotonic() + 10
-            while os.path.exists(f"/proc/{int(number.read_text())}"):  # until somebody has asked how it ended
-                self.assertLess(time.monotonic(), deadline, "what it had started goes on")
-                time.sleep(0.01)
+            wait_until(lambda: not os.path.exists(f"/proc/{int(number.read_text())}"), 10)  # until somebody has asked how it ended
             self.assertEqual(list(self.temporary.iterdir()), [])
             process.communicate()
             number.unlink()

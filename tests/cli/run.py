@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """stages run: what it finds out, and that this is kept whatever ends it; a look at every step; wrong results."""
 
-import contextlib
 import csv
 import fcntl
 import json
 import os
-import pty
 import re
 import select
 import signal
-import subprocess
 import time
 
 from programs import (BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, VECTOR, WIDE, Case, begin, ended, entries, few_processes, in_shell, listed, main,
                       on_executor, read_until, run, with_kernels)
+from played import on_terminal
 
 
 class Run(Case):
@@ -342,30 +340,20 @@ class Faults(Case):
 class Terminal(Case):
     """Progress is rewritten in place and the table is coloured on a terminal, and only there."""
 
-    def on_terminal(self, *words, **environment):
-        master, slave = pty.openpty()
-        process = subprocess.Popen([PROGRAMS / "stages", *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
-                                   env={**os.environ, "TERM": "xterm", **environment})
-        os.close(slave)
-        text = b""
-        with contextlib.suppress(OSError):  # when the other end is closed
-            while part := os.read(master, 65536):
-                text += part
-        os.close(master)
-        self.assertEqual(process.wait(LIMIT), 0, text)
-        return text.decode()
-
-    RUN = ("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv")
+    def shown(self, **environment):
+        text, code = on_terminal(PROGRAMS / "stages", "run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", **environment)
+        self.assertEqual(code, 0, text)
+        return text
 
     def test_progress_and_colour(self):
         # As much is copied as takes longer than one line in place stays.
-        text = self.on_terminal(*self.RUN, STAGES_COPY_BYTES="200000000")
+        text = self.shown(STAGES_COPY_BYTES="200000000")
         self.assertIn("\r\033[K[1/", text)
         start = text.index("\033[1m" + SMALL)
         self.assertTrue(text[:start].endswith("\r\033[K"), text)  # the line in place is gone
         self.assertNotIn("\r\033[K", text[start:])
-        self.assertNotIn("\033[1m", self.on_terminal(*self.RUN, NO_COLOR="1"))
-        self.assertNotIn("\033", self.on_terminal(*self.RUN, TERM="dumb"))
+        self.assertNotIn("\033[1m", self.shown(NO_COLOR="1"))
+        self.assertNotIn("\033", self.shown(TERM="dumb"))
 
 if __name__ == "__main__":
     main()

@@ -8,7 +8,6 @@ of --build as they are, and says at the end what ran, what ran in its place, and
 says so. Needs nothing beyond Python's own library.
 """
 
-import argparse
 import collections
 import importlib.util
 import os
@@ -22,10 +21,11 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(1, __file__.rsplit("/", 2)[0])
 from pages import Fault, Page, Project, check_instead, out_of_shape
+from played import given
 
-ROOT = None
-BUILD = None
+ROOT, BUILD = given("root", "build")
 NOT_COPIED = {".git", ".venv", "build", "carry", "out", "results", "mine", "__pycache__"}
 LIMIT = 120  # seconds that one command may take; one that takes a minute on two cores should not run here
 
@@ -245,9 +245,4 @@ class Documents(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    ROOT, BUILD = options.root.resolve(), options.build.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

@@ -4,26 +4,24 @@
 usage: install_tests.py --cmake CMAKE --build DIR [unittest options]
 """
 
-import argparse
 import os
-import pathlib
 import shutil
 import sys
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
-from played import ROOT, Played
+from played import ROOT, Played, given
 
 PRINTED = """3 x 3, 4 non-zeros read
 64 x 64, 1024 non-zeros made
 64 rows written out, 12 built-in matrices, 0 empty rows
 """
-arguments = argparse.Namespace()
+CMAKE, BUILD = given("cmake", "build")
 
 
 class Install(Played):
     def configure(self, source, *options, code=0):
-        done = self.call(arguments.cmake, "-G", "Ninja", "-S", source, "-B", "build", *options, code=code)
+        done = self.call(CMAKE, "-G", "Ninja", "-S", source, "-B", "build", *options, code=code)
         return " ".join(done.stderr.split())  # CMake breaks its messages into lines
 
     def command_of(self, target):
@@ -34,7 +32,7 @@ class Install(Played):
         # Of all that the programs need it needs nothing. All of the library is compiled here, once more: without optimization.
         without = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("CLI11", "nlohmann_json", "GTest", "Boost", "MPI", "Eigen3")]
         self.configure(ROOT / "tests/install", f"-DSPARSE_STAGES={ROOT}", "-DCMAKE_BUILD_TYPE=None", *without)
-        self.call(arguments.cmake, "--build", "build", "-j", os.cpu_count(), "--target", "uses_matrix")
+        self.call(CMAKE, "--build", "build", "-j", os.cpu_count(), "--target", "uses_matrix")
         matrix = ROOT / "data/matrix_market/accept/integer_general.mtx"
         self.assertEqual(self.call("build/uses_matrix", matrix, "copy.mtx.gz").stdout, PRINTED)
         self.assertTrue((self.place / "copy.mtx.gz").stat().st_size > 0)
@@ -44,14 +42,14 @@ class Install(Played):
         for flag in ("-march", "-Wconversion", "-Werror"):
             self.assertNotIn(flag, self.command_of("uses_matrix"))
         # Its own build directory alone was written to, and nothing of ours is installed with it.
-        self.call(arguments.cmake, "--install", "build", "--prefix", "prefix")
+        self.call(CMAKE, "--install", "build", "--prefix", "prefix")
         self.assertFalse((self.place / "prefix").exists())
 
     def test_a_directory_whose_name_a_shell_would_read(self):
         odd = self.place / "p $x (1) it's"
         shutil.copytree(ROOT, odd, ignore=lambda where, names: {".git", "build", "out", "results"})
-        self.call(arguments.cmake, "-G", "Ninja", "-S", odd, "-B", odd / "build")
-        build = [arguments.cmake, "--build", odd / "build"]
+        self.call(CMAKE, "-G", "Ninja", "-S", odd, "-B", odd / "build")
+        build = [CMAKE, "--build", odd / "build"]
         self.call(*build, "--target", "stages_source_digest", "each_task")
         self.write("commands", self.call(*build, "--", "-t", "commands", "all", "graded_cpp").stdout)
         self.call("sh", "-n", "commands")
@@ -62,23 +60,19 @@ class Install(Played):
         self.bin.mkdir()
         for name in ("c++", "cc", "ar", "ranlib", "ld", "as", "ninja"):  # and no python3
             (self.bin / name).symlink_to(shutil.which(name))
-        said = self.call(arguments.cmake, "-G", "Ninja", "-S", ROOT, "-B", "less", "-DCMAKE_IGNORE_PATH=/bin;/usr/bin;/usr/local/bin", PATH=self.bin)
+        said = self.call(CMAKE, "-G", "Ninja", "-S", ROOT, "-B", "less", "-DCMAKE_IGNORE_PATH=/bin;/usr/bin;/usr/local/bin", PATH=self.bin)
         self.assertIn("the tests are left out: they need GoogleTest and Python 3", said.stdout)
 
     def test_the_programs_work_where_they_are(self):
-        self.call(arguments.cmake, "--install", arguments.build, "--prefix", self.place)
+        self.call(CMAKE, "--install", BUILD, "--prefix", self.place)
         for program in ("stages", "01_cpu_serial"):
             self.assertIn("01_cpu_serial/csr_spmv", self.call(self.place / "bin" / program, "list").stdout)
-        text = (arguments.build / "cmake_install.cmake").read_text()
-        self.write("install.cmake", text.replace(f"{arguments.build}/bin/01_cpu_serial", "/nowhere/01_cpu_serial"))
-        said = self.call(arguments.cmake, f"-DCMAKE_INSTALL_PREFIX={self.place}/less", "-P", "install.cmake").stdout
+        text = (BUILD / "cmake_install.cmake").read_text()
+        self.write("install.cmake", text.replace(f"{BUILD}/bin/01_cpu_serial", "/nowhere/01_cpu_serial"))
+        said = self.call(CMAKE, f"-DCMAKE_INSTALL_PREFIX={self.place}/less", "-P", "install.cmake").stdout
         self.assertIn("left out, as it is not built: 01_cpu_serial\n", said)
         self.assertTrue((self.place / "less/bin/stages").exists())
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for option in ("--cmake", "--build"):
-        parser.add_argument(option, required=True, type=pathlib.Path)
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

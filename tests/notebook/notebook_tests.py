@@ -4,7 +4,6 @@
 usage: notebook_tests.py --build DIR [unittest options]
 """
 
-import argparse
 import contextlib
 import importlib.util
 import io
@@ -18,9 +17,9 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
-from played import ROOT, Played
+from played import ROOT, Played, given
 
-BUILD = None
+(BUILD,) = given("build")  # where bin/stages is, and the grader's build
 LAB = ROOT / "notebooks/first_lab.ipynb"
 
 
@@ -117,11 +116,7 @@ class Lab(Played):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="where bin/stages is, and the grader's build")
-    options, rest = parser.parse_known_args()
-    BUILD = options.build.resolve()
     if not importlib.util.find_spec("matplotlib"):
         print("skipped: matplotlib is missing (Debian: python3-matplotlib)")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

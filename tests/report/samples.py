@@ -3,7 +3,6 @@
 usage of each of them: NAME_tests.py --program STAGES --root DIRECTORY [unittest options]
 """
 
-import argparse
 import copy
 import importlib.util
 import json
@@ -17,13 +16,11 @@ import sys
 import tempfile
 import unittest
 
-LIMIT = 120  # seconds that one command may take; it is a hang long before
+sys.path.insert(1, __file__.rsplit("/", 2)[0])
+from played import given
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--program", type=pathlib.Path, required=True)
-parser.add_argument("--root", type=pathlib.Path, required=True)
-given, rest = parser.parse_known_args()
-PROGRAM, ROOT = given.program.resolve(), given.root.resolve()
+LIMIT = 120  # seconds that one command may take; it is a hang long before
+PROGRAM, ROOT = given("program", "root")
 sys.path.insert(0, str(ROOT / "tools"))
 
 
@@ -35,7 +32,7 @@ def main(why=""):
     if why:
         print(f"skipped: {why}")
         sys.exit(77)
-    unittest.main(module="__main__", argv=[sys.argv[0], *rest])
+    unittest.main(module="__main__")
 
 
 class Case(unittest.TestCase):

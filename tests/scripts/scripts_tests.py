@@ -3,10 +3,8 @@
 the compiler cache; and the files that containers, jobs and CI are made of.
 """
 
-import contextlib
 import importlib.util
 import os
-import pty
 import re
 import shutil
 import signal
@@ -16,7 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
-from played import ROOT, Played
+from played import ROOT, Played, on_terminal
 
 # Real programs that install-deps.sh uses; nothing else of this machine is seen by it.
 REAL = "bash env dirname mkdir rm awk sed grep sort head tail paste find flock cat touch ln true".split()
@@ -227,18 +225,10 @@ class FirstHour(Played):
 
     def test_how_far_it_is(self):
         """On a terminal: a line that is written again and again."""
-        main, side = pty.openpty()
-        done = subprocess.Popen([self.project / "tools/build.sh", "cpu"], env={**self.environment, "TERM": "xterm"}, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.DEVNULL, stderr=side)
-        os.close(side)
-        said = b""
-        with contextlib.suppress(OSError):  # its end
-            while part := os.read(main, 4096):
-                said += part
-        os.close(main)
-        self.assertEqual(done.wait(60), 0)
-        self.assertIn(b"\rbuilding cpu", said.replace(b"\x1b[K", b""))
-        self.assertIn(b"3 of 3", said)
+        said, code = on_terminal(self.project / "tools/build.sh", "cpu", environment=self.environment)
+        self.assertEqual(code, 0)
+        self.assertIn("\rbuilding cpu", said.replace("\x1b[K", ""))
+        self.assertIn("3 of 3", said)
 
     def test_a_build_and_what_goes_wrong_with_it(self):
         self.assertIn("usage: tools/build.sh PRESET", self.call(self.project / "tools/build.sh", code=2).stderr)
