@@ -39,6 +39,24 @@ def sets():
     return sorted(name for name in (p.parent.name for p in ROOT.glob("*/exercises")) if re.match(r"\d\d_|micro$", name) and masters(name))
 
 
+def named(wanted):
+    """The stage of a name or a number; None: there is none."""
+    return next((stage for stage in sets() if wanted in (stage, stage.split("_")[0])), None)
+
+
+def chosen(names, fail):
+    """The exercises of these names, as STAGE/FILE: 05_cuda_csr/exercises/row_lengths.cu, 05/row_lengths.cu, or 05, all of that stage."""
+    found = []
+    for name in names:
+        wanted, _, file = name.rstrip("/").replace("/exercises/", "/").partition("/")
+        stage = named(wanted) or fail(f"'{name}': no step with exercises of that name; there are {', '.join(sets())}")
+        files = [master.name for master in masters(stage)]
+        if file and file not in files:
+            fail(f"'{name}': no exercise of that name; {stage} has {', '.join(files)}")
+        found += [f"{stage}/{one}" for one in ([file] if file else files)]
+    return list(dict.fromkeys(found))
+
+
 def table(stage):
     """The micro-exercises for a document: a line for each step."""
     lines = ["| step | exercises |", "|---|---|"]
@@ -66,31 +84,27 @@ def main():
     parser.add_argument("-o", "--output", type=pathlib.Path, metavar="DIR", help="directory for the files, for several stages with one in it for each; without it STAGE/exercises/mine")
     parser.add_argument("--solutions", action="store_true", help="make the solutions instead; needs -o")
     parser.add_argument("--table", action="store_true", help="print the table of the micro-exercises for docs/exercises.md instead")
+    parser.add_argument("--masters", action="store_true", help="print the masters of STAGE/FILE ..., or of all files of a STAGE, instead")
     parser.add_argument("--force", action="store_true", help="replace files that are there")
     options = parser.parse_args()
     if options.table:
-        print(table("micro"))
-        return
+        return print(table("micro"))
+    if options.masters:
+        return print(*(exercise.replace("/", "/exercises/") for exercise in chosen(options.stages, fail)), sep="\n")
     if options.solutions and not options.output:
         fail("--solutions needs -o DIR, so that no file of yours is replaced")
-    chosen = [named(stage.rstrip("/"), stages) for stage in options.stages] or stages
+    wanted = [named(stage.rstrip("/")) or fail(f"'{stage}' is no stage with exercises; there are {', '.join(stages)}") for stage in options.stages]
     try:
-        write(chosen, options)
+        write(wanted or stages, options)
     except OSError as error:
         fail(f"{error.filename}: cannot be written: {error.strerror}; give another directory by -o")
 
 
-def named(wanted, stages):
-    """The stage of a name or a number."""
-    found = [stage for stage in stages if wanted in (stage, stage.split("_")[0])]
-    return found[0] if found else fail(f"'{wanted}' is no stage with exercises; there are {', '.join(stages)}")
-
-
-def write(chosen, options):
-    for stage in chosen:
+def write(stages, options):
+    for stage in stages:
         directory = ROOT / stage / "exercises" / "mine"
         if options.output:  # stages may have exercises of the same name
-            directory = options.output / stage if len(chosen) > 1 else options.output
+            directory = options.output / stage if len(stages) > 1 else options.output
         directory.mkdir(parents=True, exist_ok=True)
         for master in masters(stage):
             path = directory / master.name

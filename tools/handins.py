@@ -29,7 +29,7 @@ TOOLS = pathlib.Path(__file__).resolve().parent
 ROOT = TOOLS.parent
 sys.path.insert(0, str(TOOLS))
 from autograder import grading  # noqa: E402
-from exercises import masters, sets  # noqa: E402
+import exercises as masters  # noqa: E402
 
 EXAMPLES = """Examples:
   tools/handins.py 05_cuda_csr/exercises/row_lengths.cu handins -o class
@@ -82,22 +82,6 @@ class HandIn:
 
 def one_line(text):
     return printable(" ".join(text.split()))
-
-
-def exercises_of(names):
-    """The exercises that were named, as STEP/FILE."""
-    steps = sets()
-    chosen = []
-    for name in names:
-        step, _, file = name.rstrip("/").replace("/exercises/", "/").partition("/")
-        step = next((s for s in steps if step in (s, s.split("_")[0])), None)
-        if step is None:
-            fail(f"'{name}': no step with exercises of that name; there are {', '.join(steps)}")
-        files = [master.name for master in masters(step)]
-        if file and file not in files:
-            fail(f"'{name}': no exercise of that name; {step} has {', '.join(files)}")
-        chosen += [f"{step}/{one}" for one in ([file] if file else files)]
-    return list(dict.fromkeys(chosen))
 
 
 def handins_in(directory, exercises):
@@ -296,7 +280,7 @@ def main():
         import jinja2  # noqa: F401
     except ImportError:
         fail(f"this needs jinja2 in {sys.executable}; install python3-jinja2 and use the system's python3")
-    exercises = exercises_of(options.exercises)
+    exercises = masters.chosen(options.exercises, fail)
     handins = handins_in(options.directory, exercises)
     grader = Grader(options.program, words)
     table, page = (out.with_name(out.name + end) for end in (".csv", ".html"))

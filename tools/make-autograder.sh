@@ -52,35 +52,9 @@ if [ -n "$folder" ]; then
 fi
 
 # The masters of the exercises, which the steps hold, and micro-exercises a directory of their own.
-sets=()
-for directory in [0-9][0-9]_*/exercises micro/exercises; do
-  [ ! -d "$directory" ] || sets+=("${directory%/exercises}")
-done
+found=$(python3 tools/exercises.py --masters "${wanted[@]}" 2>&1) || fail "${found#exercises: error: }"
+mapfile -t masters <<< "$found"
 list() { printf '%s\n' "$@" | paste -s -d ' ' | sed 's/ /, /g'; }
-masters=()
-for name in "${wanted[@]}"; do
-  step=${name%%/*}
-  found=()
-  for directory in "${sets[@]}"; do
-    if [ "$step" = "$directory" ] || [ "$step" = "${directory%%_*}" ]; then
-      for file in "$directory"/exercises/*.cpp "$directory"/exercises/*.cu; do
-        [ -e "$file" ] && found+=("$file")
-      done
-    fi
-  done
-  [ ${#found[@]} -gt 0 ] || fail "'$name': no step with exercises of that name; there are $(list "${sets[@]}")"
-  file=${name#"$step"}
-  file=${file#/}
-  file=${file#exercises/}
-  if [ -n "$file" ]; then
-    master=${found[0]%/*}/$file
-    [[ " ${found[*]} " == *" $master "* ]] || fail "'$name': no exercise of that name; ${master%%/*} has $(list "${found[@]##*/}")"
-    found=("$master")
-  fi
-  for master in "${found[@]}"; do
-    [[ " ${masters[*]-} " == *" $master "* ]] || masters+=("$master")
-  done
-done
 steps=()
 while IFS= read -r step; do steps+=("$step"); done < <(printf '%s\n' "${masters[@]%%/*}" | sort -u)
 
