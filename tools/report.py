@@ -45,7 +45,6 @@ def arguments():
     parser.add_argument("--controls", default="", metavar="REGEX",
                         help="with --compare: entries whose code is the same in both files, beside those of libraries")
     parser.add_argument("--program", metavar="STAGES", help="the program `stages`, which is asked what the matrices look like; without this the one of the preset cpu, of small ones")
-    parser.add_argument("--title", default="sparse-stages: report", help="title of the page")
     options = parser.parse_args()
     if not options.results and not options.compare:
         parser.error("no results are given; name files that `stages run --json` wrote")
@@ -112,7 +111,7 @@ def main():
     sections += overview.troubles(files) + overview.at_a_glance(by_rule)
     sections += ladder.ladders(by_rule) + sweeps.sweeps(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
     sections += matrices.described(files, options.program, warn)
-    write(options.output, page.page(options.title, [*pair, *files], sections, steps.opening(files)))
+    write(options.output, page.page("sparse-stages: report", [*pair, *files], sections, steps.opening(files)))
     print(f"written: {options.output}")
 
 

@@ -2,12 +2,12 @@
 """Whether the tests come to every kernel of the steps, at every precision and in every form that it is compiled in.
 
 usage: reached_tests.py --run FILE PROGRAM [ARGUMENT...]
-       reached_tests.py PROGRAM FILE... [--list]
+       reached_tests.py PROGRAM FILE...
 
 With --run: runs PROGRAM, which notes the kernels that its cases come to (tests/reached.hpp), and writes into FILE a line for each: who,
 which case, and the kernel by its name. Then, from all such files, whether a kernel is in none of them. Which kernels there are is told by
 PROGRAM's symbols, so nothing is to be kept up here when a form is added, moved or dropped. A kernel that no case came to fails, unless
-EXPLAINED says why none can; so does an explanation that explains nothing. --list prints who came to what.
+EXPLAINED says why none can; so does an explanation that explains nothing.
 """
 
 import os
@@ -113,12 +113,7 @@ class Reached(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1] == "--run":
         sys.exit(run(sys.argv[2], sys.argv[3:]))
-    PROGRAM, *FILES = [word for word in sys.argv[1:] if word != "--list"]
-    if "--list" in sys.argv:
-        Reached.setUpClass()
-        for kernel in Reached.there:
-            print(kernel + "".join(f"\n    {who}" for who in sorted(set(Reached.reached.get(kernel, [])))))
-        sys.exit()
+    PROGRAM, *FILES = sys.argv[1:]
     for variable in ("STAGES_BATTERY", "STAGES_BATTERY_ONLY", "STAGES_DEVICE"):
         if os.environ.get(variable, "") not in ("", "full"):
             print(f"{variable} is set: fewer cases, or another device, come to fewer kernels")

@@ -371,12 +371,6 @@ class Files(unittest.TestCase):
                         for script in re.findall(r"(?:bash |\./)([\w./-]+)", step.get("run", "")):
                             self.assertTrue((ROOT / script).is_file(), script)
 
-    def test_custom_commands_quote_names(self):
-        files = [ROOT / "CMakeLists.txt", *ROOT.glob("cmake/*.cmake"), *ROOT.glob("[0-9]*/*.cmake"), *ROOT.glob("tests/**/CMakeLists.txt")]
-        found = [call for path in files for call in re.findall(r"add_custom_(?:command|target)\(([^()]*(?:\([^()]*\)[^()]*)*)", path.read_text())]
-        self.assertGreater(len(found), 5)
-        self.assertEqual([call for call in found if "COMMAND" in call and "VERBATIM" not in call], [])
-
     def test_what_containers_copy(self):
         for name in re.findall(r"(?m)^COPY (?:--\S+ )*(\S+) ", (ROOT / "Containerfile").read_text()):
             self.assertTrue((ROOT / name).exists(), name)
