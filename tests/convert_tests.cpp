@@ -168,15 +168,6 @@ TEST(ToCsr, FewEntriesInManyColumnsComeOutSortedAndAddedUp) {
   EXPECT_EQ(c.values, (Buffer<double>{2, 3, 5}));
 }
 
-TEST(ConvertValues, KeepsTheStructure) {
-  const Csr<double> a = to_csr(random_coo<double>(6, 8, 20, 1));
-  const Csr<float> b = convert_values<float>(a);
-  EXPECT_EQ(b.row_ptr, a.row_ptr);
-  EXPECT_EQ(b.col_idx, a.col_idx);
-  EXPECT_EQ(b.cols, a.cols);
-  for (std::size_t k = 0; k < a.values.size(); ++k) EXPECT_EQ(static_cast<double>(b.values[k]), a.values[k]);
-}
-
 TEST(Narrow, RefusesWhatDoesNotFit) {
   EXPECT_EQ(narrow<std::int32_t>(std::int64_t{2147483647}), 2147483647);
   EXPECT_THROW(narrow<std::int32_t>(std::int64_t{2147483648}), Error);

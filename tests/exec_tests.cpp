@@ -232,15 +232,5 @@ TEST(Summarize, TheIntervalHoldsTheTrueMedianNineteenTimesInTwenty) {
   EXPECT_LT(held, kTrials);
 }
 
-TEST(Summarize, NoiseFallsWithTheRootOfTheCount) {
-  const auto noise_of = [](std::size_t count) {
-    std::vector<double> samples(count);
-    for (std::size_t k = 0; k < count; ++k)
-      samples[k] = 1 + static_cast<double>(k) / static_cast<double>(count);
-    return summarize(samples).noise;
-  };
-  EXPECT_NEAR(noise_of(100) / noise_of(1600), 4, 0.5);
-}
-
 }  // namespace
 }  // namespace stages

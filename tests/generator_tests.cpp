@@ -179,40 +179,6 @@ TEST(Generate, EveryGeneratorIsRecordedAndItsExampleWorks) {
   }
 }
 
-/// What statistics tell of a kind lies between `least` and `most`.
-using S = const MatrixStatistics&;
-struct Trait {
-  const char* spec;
-  double (*of)(S);
-  double least, most;
-};
-double longest(S s) { return static_cast<double>(s.max_row); }
-double share_of_longest(S s) { return longest(s) / static_cast<double>(s.nnz); }
-constexpr Trait kTraits[] = {
-    {"gen:banded:n=500,half_bandwidth=6,fill=0.9", [](S s) { return 1.0 * s.lower_bandwidth; }, 6, 6},
-    {"gen:banded:n=500,half_bandwidth=6,fill=0.9", [](S s) { return 1.0 * s.upper_bandwidth; }, 6, 6},
-    {"gen:road:nx=200", [](S s) { return s.mean_row; }, 2.35, 2.45},
-    {"gen:road:nx=200", longest, 0, 4},
-    {"gen:road:nx=200", [](S s) { return 1.0 * s.diagonal_entries; }, 0, 0},
-    {"gen:circuit:n=20000,rails=2,rail_share=0.05", [](S s) { return 1.0 * (s.rows - s.diagonal_entries); },
-     0, 0},
-    {"gen:circuit:n=20000,rails=2,rail_share=0.05", longest, 940, 1060},
-    {"gen:lp", [](S s) { return 1.0 * s.empty_cols; }, 0, 0},
-    {"gen:lp", [](S s) { return longest(s) / s.median_row; }, 10, HUGE_VAL},
-    {"gen:hypersparse:n=1e5,nnz=1e3", [](S s) { return 1.0 * s.empty_rows; }, 99'000, HUGE_VAL},
-    {"gen:powerlaw:n=20000,edge_factor=8,skew=3", [](S s) { return longest(s) / s.mean_row; }, 100, HUGE_VAL},
-    {"gen:rmat:n=20000,edge_factor=4,hub_share=0.2", share_of_longest, 0.19, 0.21},
-    {"gen:powerlaw:n=20000,edge_factor=4,hub_share=0.2", share_of_longest, 0.19, 0.21},
-    {"gen:twin:am,thin=2,hub_share=0.2", share_of_longest, 0.19, 0.21},
-};
-
-TEST(Structure, KindsShowTheirTraits) {
-  for (const Trait& trait : kTraits) {
-    const double found = trait.of(statistics(generate<float>(trait.spec)));
-    EXPECT_TRUE(found >= trait.least && found <= trait.most) << trait.spec << ": " << found;
-  }
-}
-
 TEST(CoursePair, ReproducesThePublishedCounts) {
   const auto a = generate<double>("gen:d1:which=a"), b = generate<double>("gen:d1:which=b");
   for (const Index side : {a.rows, a.cols, b.rows, b.cols}) EXPECT_EQ(side, 8191);

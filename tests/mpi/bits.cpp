@@ -1,11 +1,8 @@
 // The same bits as one process: each element is summed by the same code in the same order, wherever its row
 // is.
 #include "01_cpu_serial/stage.hpp"
-#include "02_mpi/distributed_csr.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/harness/operands.hpp"
-#include "common/mpi/spgemm_plan.hpp"
-#include "common/mpi/transfer.hpp"
 #include "tests/mpi/checks.hpp"
 
 namespace stages::mpi_tests {
@@ -75,43 +72,6 @@ MPI_TEST(bits) {
     compare_all<float>(world, spec);
     compare_all<double>(world, spec);
   }
-}
-
-/// A <- A B three times. Integers, so that any order of sums is exact; compared with the serial products, and
-/// no rank may have received more of B than all of it.
-MPI_TEST(chain) {
-  using mpi::DistributedCsr;
-  Csr<double> whole;
-  if (world.root()) {
-    whole = generate<double>("gen:fem:nx=4");
-    for (std::size_t k = 0; k < whole.values.size(); ++k) whole.values[k] = static_cast<double>(k % 5) - 2;
-  }
-  Index rows = whole.rows;
-  mpi::broadcast(&rows, 1, 0, world.ranks.comm());
-  DistributedCsr<double> a, b, c;
-  mpi::RowBounds dealt;
-  if (world.root()) dealt = mpi::deal(whole.row_ptr, world.ranks.size());
-  b.bounds = mpi::shared_bounds(std::move(dealt), world.ranks.comm());
-  mpi::scatter_rows(whole.view(), b.bounds, rows, b.mine, world.ranks.comm());
-  a = b;
-  mpi::DistributedProduct<double> product(world.ranks.comm(), rows);
-  for (int k = 0; k < 3; ++k) {
-    product.multiply(a, b, c, world.exec);
-    std::swap(a, c);
-  }
-  mpi::GatheredRows<double> gathered;
-  gathered.gather(a.mine, a.bounds, rows, world.ranks.comm());
-  if (!world.root()) return;
-  kernels::SpgemmRows<double> serial(rows);
-  Csr<double> expected = whole;
-  for (int k = 0; k < 3; ++k) {
-    Csr<double> next;
-    serial.reserve(expected.view(), whole.view(), next);
-    serial.fill(expected.view(), whole.view(), next);
-    expected = std::move(next);
-  }
-  require(same_bits(gathered.whole(), expected), "A B B B over {} ranks is another matrix",
-          world.ranks.size());
 }
 
 }  // namespace stages::mpi_tests
