@@ -42,6 +42,20 @@ void tell(const std::string& path, const ReadReport& report) {
                   kSingle ? "f32; --type f64 keeps those up to 2^53" : "f64"));
 }
 
+/// Whether two paths are of one file, or would be if it were there.
+bool same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || is_matrix_spec(a) || is_matrix_spec(b)) return false;
+  namespace fs = std::filesystem;
+  std::error_code ignored;  // what cannot be looked at is no file yet
+  const auto place = [&](fs::path path) {
+    // A link to what is not there yet: where it leads.
+    for (int links = 0; links < 40 && fs::is_symlink(path, ignored); ++links)
+      path = path.parent_path() / fs::read_symlink(path, ignored);
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  };
+  return fs::equivalent(a, b, ignored) || place(a) == place(b);
+}
+
 }  // namespace
 
 void add_input_options(Command& command, InputOptions& options) {
@@ -98,19 +112,6 @@ void require_room_for_lines(const std::string& name, Index rows, Index cols, Off
       "{}: {} x {} with {} entries needs {} of memory, the limit is {} where most rows or columns are "
       "empty (--max-memory)",
       name, rows, cols, nnz, format_bytes(needed), format_bytes(limit)));
-}
-
-bool same_file(const std::string& a, const std::string& b) {
-  if (a.empty() || b.empty() || is_matrix_spec(a) || is_matrix_spec(b)) return false;
-  namespace fs = std::filesystem;
-  std::error_code ignored;  // what cannot be looked at is no file yet
-  const auto place = [&](fs::path path) {
-    // A link to what is not there yet: where it leads.
-    for (int links = 0; links < 40 && fs::is_symlink(path, ignored); ++links)
-      path = path.parent_path() / fs::read_symlink(path, ignored);
-    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
-  };
-  return fs::equivalent(a, b, ignored) || place(a) == place(b);
 }
 
 void print_about(const std::string& path, const std::string& remark) {

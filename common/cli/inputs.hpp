@@ -60,9 +60,6 @@ void require_two_files(const std::string& flag, const std::string& path, const s
 void require_room_for_lines(const std::string& name, Index rows, Index cols, Offset nnz, double line_bytes,
                             double limit);
 
-/// Whether two paths are of one file, or would be if it were there.
-bool same_file(const std::string& a, const std::string& b);
-
 /// Prints a remark on a file that was written to `path`: on stderr where that file is stdout itself.
 void print_about(const std::string& path, const std::string& remark);
 

@@ -83,13 +83,8 @@ Call recorded(const fs::path& file) {
 void build_ours(const std::string& target, const Places& places, const Confinement& confinement) {
   const BuildLock lock(places.build);
   Confined cmake(confinement, {.words = {places.cmake, "--build", places.build.string(), "--target", target},
-                               .environment = {},
                                .directory = places.build,
-                               .reads = {},
-                               .writes = {},
-                               .home = {},
-                               .ours = true,
-                               .limits = {}});
+                               .ours = true});
   const auto event = cmake.wait(-1, 0, Confined::Clock::now() + kOursSeconds);
   if (event == Confined::Event::ended && cmake.exit_code() == 0 && cmake.signal() == 0) return;
   require_room(cmake.output(), places.build);
@@ -97,13 +92,20 @@ void build_ours(const std::string& target, const Places& places, const Confineme
        places.build.string(), one_line(last_words(cmake.output())));
 }
 
-/// Copies a header to the same place below `to`, and what it includes by a path from the root of the project.
+void copy_included(const fs::path& root, const fs::path& file, const fs::path& to);
+
+/// Copies a header to the same place below `to`, and what it includes.
 void copy_header(const fs::path& root, const fs::path& header, const fs::path& to) {
   std::error_code why;
   if (!fs::is_regular_file(root / header, why) || fs::exists(to / header, why)) return;
   fs::create_directories((to / header).parent_path());
   fs::copy_file(root / header, to / header);
-  const std::string text = read_text(root / header);
+  copy_included(root, root / header, to);
+}
+
+/// Copies what a file includes by a path from the root of the project.
+void copy_included(const fs::path& root, const fs::path& file, const fs::path& to) {
+  const std::string text = read_text(file);
   for (std::string_view line : lines_of(text)) {
     if (!line.starts_with("#include \"")) continue;
     line.remove_prefix(std::strlen("#include \""));
@@ -121,12 +123,7 @@ void copy_headers(const fs::path& root, const Exercise& exercise, const fs::path
       if (file.path().extension() == ".hpp") copy_header(root, fs::relative(file.path(), root), to);
     }
   }
-  const std::string text = read_text(exercise.master);
-  for (std::string_view line : lines_of(text)) {
-    if (!line.starts_with("#include \"")) continue;
-    line.remove_prefix(std::strlen("#include \""));
-    copy_header(root, line.substr(0, line.find('"')), to);
-  }
+  copy_included(root, exercise.master, to);
 }
 
 /// The files and directories that the words of a call name, but for the system's own.

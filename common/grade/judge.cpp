@@ -438,9 +438,7 @@ void add_up(Grade& grade) {
                                      [](const ClassGrade& c) { return c.counts(); });
   const auto good = std::count_if(grade.classes.begin(), grade.classes.end(),
                                   [](const ClassGrade& c) { return c.counts() && c.good(); });
-  const bool multiplies = std::any_of(grade.classes.begin(), grade.classes.end(), [](const ClassGrade& c) {
-    return c.counts() && c.good() && c.name != kNothingToMultiply;
-  });
+  const bool multiplies = std::any_of(grade.classes.begin(), grade.classes.end(), Judge::earns);
   if (counted == 0 || !multiplies || !grade.broken.empty()) return;
   const int speed_points = grade.speed ? kSpeedPoints : 0;
   const int efficiency_points = grade.efficiency.empty() ? 0 : kEfficiencyPoints;

@@ -19,11 +19,7 @@ bool holds_zero(const Csr<double>& a) {
   return std::find(a.values.begin(), a.values.end(), 0.0) != a.values.end();
 }
 
-bool has_long_row(const Csr<double>& a) {
-  Offset longest = 0;
-  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
-  return a.rows > 1 && longest > 8 * (a.nnz() / a.rows + 1);
-}
+bool has_long_row(const Csr<double>& a) { return a.rows > 1 && a.longest_row() > 8 * (a.nnz() / a.rows + 1); }
 
 Class class_of(const Case& c) {
   const Csr<double> a = c.a();
