@@ -199,13 +199,6 @@ TEST(Twins, MemoryIsKnownBeforehand) {
   EXPECT_NEAR(static_cast<double>(generation_bytes<double>("gen:twin:reddit")), 12 * 114.6e6, 20e6);
 }
 
-TEST(Values, DependOnThePlaceAlone) {
-  const auto sparse = to_dense(generate<double>("gen:uniform:n=60,per_row=5"));
-  const auto full = to_dense(generate<double>("gen:dense:n=60"));
-  for (Index i = 0; i < 60; ++i)
-    for (Index j = 0; j < 60; ++j) EXPECT_TRUE(sparse(i, j) == 0 || sparse(i, j) == full(i, j));
-}
-
 TEST(Spec, CountsMayBeWrittenWithExponents) {
   const auto expected = fingerprint(generate<float>("gen:hypersparse:n=12500,nnz=100"));
   for (const char* spec : {"gen:hypersparse:n=1.25e4,nnz=1e2", "gen:hypersparse:nnz=100.0,n=0.0125E+6"})

@@ -3,12 +3,10 @@
 // results: each of those mistakes stands here, but for a file that D1 wrote (h), which data/matrix_market has.
 
 #include <gtest/gtest.h>
-#include <regex.h>
 
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/harness/runner.hpp"
-#include "common/matrix/error.hpp"
 #include "tests/in_run.hpp"
 #include "tests/mutants/elsewhere.hpp"
 #include "tests/mutants/spgemm.hpp"
@@ -196,16 +194,6 @@ std::vector<Case> cases_for(const Mutant& m) {
 
 class Mutants : public testing::TestWithParam<Mutant> {};
 
-/// Whether `text` holds a match of the extended regular expression. (POSIX: std::regex does not compile
-/// without warnings under g++ 12's sanitizers.)
-bool matches(const std::string& text, const std::string& pattern) {
-  regex_t compiled;
-  if (regcomp(&compiled, pattern.c_str(), REG_EXTENDED | REG_NOSUB) != 0) fail("'{}' is no pattern", pattern);
-  const bool found = regexec(&compiled, text.c_str(), 0, nullptr, 0) == 0;
-  regfree(&compiled);
-  return found;
-}
-
 /// D2 (b): its check printed PASSED over a failed run. Here no mutant gets past the runner: its row is not
 /// good, says why, and has no time.
 template <class T>
@@ -228,6 +216,7 @@ constexpr int kRejections = 3;  ///< after so many, and one that names the fault
 /// mutant was rejected.
 template <class T>
 void expect_rejected(const Mutant& m) {
+  const testing::Matcher<const std::string&> names_it = testing::ContainsRegex(m.says);
   int rejected = 0, named = 0;
   std::string failures;
   for (const Case& c : cases_for(m)) {
@@ -236,7 +225,7 @@ void expect_rejected(const Mutant& m) {
     if (tally.failures.empty()) continue;
     if (++rejected == 1) expect_not_good<T>(m, c);  // one case is enough
     failures += "\n  " + tally.failures.front();
-    named += matches(tally.failures.front(), m.says);
+    named += names_it.Matches(tally.failures.front());
     const Tally twin = check<T>(m.twin, c);
     EXPECT_TRUE(twin.failures.empty()) << "the twin without the fault: " << twin.text();
   }

@@ -20,13 +20,6 @@ using student::CountedSpace;
 constexpr std::size_t kMostShown = 200;  ///< rows, of a program that may tell anything
 constexpr std::size_t kMostOfLine = 120;
 
-/// The file's own line that led there, or else the innermost.
-CountedLine line_of(const CountedSite& site, const std::string& file) {
-  const auto own =
-      std::find_if(site.lines.begin(), site.lines.end(), [&](const auto& line) { return line.file == file; });
-  return own != site.lines.end() ? *own : site.lines.empty() ? CountedLine{} : site.lines.front();
-}
-
 std::string number(std::uint64_t count) { return grouped(static_cast<std::int64_t>(count)); }
 
 std::string row(const CountedSite& site) {
@@ -42,6 +35,12 @@ std::string row(const CountedSite& site) {
 }
 
 }  // namespace
+
+CountedLine line_of(const CountedSite& site, const std::string& file) {
+  const auto own =
+      std::find_if(site.lines.begin(), site.lines.end(), [&](const auto& line) { return line.file == file; });
+  return own != site.lines.end() ? *own : site.lines.empty() ? CountedLine{} : site.lines.front();
+}
 
 std::string counted_text(const student::Counts& counts, const std::string& file, std::string_view source) {
   // An instruction that touches several arrays is one row.

@@ -8,6 +8,9 @@
 
 namespace stages::grade {
 
+/// The file's own line that led there, or else the innermost; without a name where there is none.
+student::CountedLine line_of(const student::CountedSite& site, const std::string& file);
+
 /// Below each other the accesses of one product, in the order of their lines. `source` is the text of the file
 /// that is called `file`; what is of another file is named by file and line.
 std::string counted_text(const student::Counts& counts, const std::string& file, std::string_view source);

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "common/grade/counted_text.hpp"
 #include "common/grade/text.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
@@ -70,11 +71,8 @@ std::uint64_t amount(What what, const CountedSite& site) {
 }
 
 std::string place(const CountedSite& site, const std::string& file) {
-  if (site.lines.empty()) return "an unknown line";
-  const auto own =
-      std::find_if(site.lines.begin(), site.lines.end(), [&](const auto& line) { return line.file == file; });
-  const student::CountedLine& line = own == site.lines.end() ? site.lines.front() : *own;
-  return fmt::format("{}:{}", one_line(line.file, 100), line.line);
+  const student::CountedLine line = line_of(site, file);
+  return line.file.empty() ? "an unknown line" : fmt::format("{}:{}", one_line(line.file, 100), line.line);
 }
 
 /// "4.5" and "12,000".
