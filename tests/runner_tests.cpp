@@ -684,7 +684,8 @@ TEST(Relations, NothingFollowsFromWhatIsWithinTheNoise) {
   relate_rows(tied);
   EXPECT_EQ(tied[1].speedup_previous, 1);
   // Of few samples, where none of one lies among the other's.
-  for (const auto& [samples, speedup] : {std::pair{std::vector{3.9, 4.1}, 1.0}, {std::vector{2.0, 2.0}, 2.0}}) {
+  for (const auto& [samples, speedup] :
+       {std::pair{std::vector{3.9, 4.1}, 1.0}, {std::vector{2.0, 2.0}, 2.0}}) {
     tied[1].run = summarize(samples);
     relate_rows(tied);
     EXPECT_EQ(tied[1].speedup_previous, speedup);

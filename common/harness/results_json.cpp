@@ -209,8 +209,8 @@ const std::string* fact(const Results& results, const std::string& wanted) {
 bool add_process(Results& results, const ResultRow& more) {
   const auto found = std::ranges::find_if(results.rows, [&](const ResultRow& row) {
     return row.entry == more.entry && row.ranks == more.ranks && row.status == more.status &&
-           row.reason == more.reason && row.timed() == more.timed() && same_problem(row.problem, more.problem) &&
-           row.problem.round == more.problem.round;
+           row.reason == more.reason && row.timed() == more.timed() &&
+           same_problem(row.problem, more.problem) && row.problem.round == more.problem.round;
   });
   if (found == results.rows.end()) return false;
   if (!more.timed()) return true;

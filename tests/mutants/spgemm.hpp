@@ -46,6 +46,7 @@ enum class GustavsonFault {
   drops_small,          ///< leaves out sums that are small, under the name of dropping zeros
   skips_zero_operands,  ///< leaves out products with stored zeros
   grows,                ///< goes on from the C of the run before
+  throws,
 };
 
 template <class T>
@@ -57,6 +58,7 @@ class FaultyGustavson : public HostSpgemmPlan<T> {
   void run() override {
     using F = GustavsonFault;
     if (fault_ == F::null_kernel) return;
+    if (fault_ == F::throws) throw std::bad_alloc();
     Csr<T>& c = this->c_;
     std::vector<Row<T>> rows;
     for (Index i = 0; i < this->a().rows; ++i) {
