@@ -42,8 +42,9 @@ def tables(out):
     runs = max(int(path.stem.rpartition("-")[2]) for path in out.glob("*-[0-9].json"))
     same = [p for run in range(1, runs, 2) for p in pairs(out, run, run + 1)]
     whole = [verdicts.paired(p.old, p.new, device=False) for p in same if p.what == "device"]
-    for p in whole:
-        p.verdict = "within the noise" if p.moved <= math.log1p(max(LEAST, p.noise)) else "faster"
+    for p in whole:  # what would be said of them, by the controls' leave
+        moved = "faster" if p.moved > math.log1p(max(LEAST, p.noise)) else "within the noise"
+        p.verdict = "no verdict" if p.what == "host-bound" else "unsteady" if p.unsteady() else moved
     kinds = {"device's time": [p for p in same if p.what == "device"], "whole time, not host-bound": [p for p in whole + same if p.what == "whole"],
              "whole time, host-bound": [p for p in whole if p.what == "host-bound"]}
     text = table(["equal runs: times of", "called changed", "unsteady", "inside the earlier \u00b1", "moved by: median", "90 %", "most"],

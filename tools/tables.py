@@ -64,6 +64,10 @@ PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+# By how much a time moves from one process to the next, where only one was measured.
+MOVES = 0.02
+
+
 def three_digits(value):
     return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
 
@@ -82,6 +86,13 @@ def times(value):
     return "<0.01x" if value < 0.005 else f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}x"
 
 
+def gain(speeds):
+    """A speed-up in words, or that of several, each with how well it is known, as a share: ~1x where that is no more than the noise."""
+    mean = geometric_mean(speed for speed, _ in speeds)
+    share = math.hypot(*(noise for _, noise in speeds)) / max(1, len(speeds))
+    return "~1x" if abs(math.log(mean)) <= math.log1p(share) else times(mean)
+
+
 def label(matrix):
     """The part of a spec that tells the matrices of a study apart."""
     match = re.fullmatch(r"gen:fixed:n=(\d+),zeros=0\.8", matrix)
@@ -98,6 +109,13 @@ def share(value):
 def median(row):
     """The median time of a run, in seconds."""
     return row["seconds"]["run"]["median"]
+
+
+def noise(row):
+    """How well that is known, as a share: of one process no better than what moves between processes (docs/timing.md)."""
+    run = row["seconds"]["run"]
+    share = (run["q3"] - run["q1"]) / run["median"] if run["noise"] is None else run["noise"]
+    return share if run.get("processes", 1) > 1 else max(share, MOVES)
 
 
 def median_without(row, phase):
@@ -198,15 +216,17 @@ def ladder(results, pattern, wanted, written, file):
     timed = [r for r in timed_rows(results) if is_wanted(r["problem"]["matrix"], wanted)]
     columns = list(dict.fromkeys(map(problem_of, timed)))
     time = {(named(r["entry"]), problem_of(r)): median(r) for r in timed if re.search(pattern, r["entry"])}
+    known = {(named(r["entry"]), problem_of(r)): noise(r) for r in timed}
     took = lambda entry: {column: time[entry, column] for column in columns if (entry, column) in time}
     rungs += [["", entry, ""] for entry in dict.fromkeys(entry for entry, _ in time) if entry not in [rung[1] for rung in rungs]]
-    rows, before = [], {}
+    rows, before = [], ""
     for rung in rungs:
         mine, out_of_line = took(rung[1]), re.search(r"gain over (`\w+`)", rung[2])
-        over = took(out_of_line[1]) if out_of_line else before
-        gain = geometric_mean(over[column] / mine[column] for column in mine if column in over)
-        rows.append([*rung, *(seconds(mine[column]) if column in mine else "" for column in columns), times(gain)])
-        before = mine or before
+        other = out_of_line[1] if out_of_line else before
+        over = took(other)
+        speeds = [(over[column] / mine[column], math.hypot(known[other, column], known[rung[1], column])) for column in mine if column in over]
+        rows.append([*rung, *(seconds(mine[column]) if column in mine else "" for column in columns), gain(speeds) if speeds else ""])
+        before = rung[1] if mine else before
     peers = [r for r in timed if r["peer"]]
     pooled = [r for r in peers if r["entry"].endswith("_pooled")]
     library = "cuSPARSE, its fastest" if all("cusparse" in r["entry"] for r in peers) else "cuBLAS and cuSPARSE, the fastest"
@@ -663,23 +683,24 @@ def value_over(mine, timed, pattern, matrix, given):
               if re.search(pattern, r["entry"]) and not r.get("structure_reuse") and as_many(r)]
     without, clock, ratio = given.get("without", ""), given.get("clock"), {}
     for row in mine:
-        others = [median_without(r, without) for r in beside if problem(r) == problem(row)]
+        others = [(median_without(r, without), noise(r)) for r in beside if problem(r) == problem(row)]
         if not others:
             continue
+        other, share = min(others)
         took = measured(row, clock) if clock else median_without(row, without)
         if not took:
             raise ValueError(f"there is no metric '{clock}'")
-        ratio.setdefault(matrix_of(row), []).append(min(others) / took)
+        ratio.setdefault(matrix_of(row), []).append((other / took, math.hypot(share, noise(row))))
     if not ratio:
         raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
     speeds = sum(ratio.values(), [])
     if matrix == "behind":
         if len({(r["problem"]["operation"], r["problem"]["type"], r["ranks"]) for r in mine}) > 1:
             raise ValueError(f"{len(mine)} results fit, of several operations, types or ranks; name one of them")
-        return f"{sum(speed < 1 for speed in speeds)} of {len(speeds)}"
+        return f"{sum(speed < 1 for speed, _ in speeds)} of {len(speeds)}"
     if len(speeds) > len(ratio) or (len(ratio) > 1 and matrix not in ("mean", "least")):
         raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
-    return times((min if matrix == "least" else geometric_mean)(speeds))
+    return gain([min(speeds)] if matrix == "least" else speeds)
 
 
 def records_of(name):
@@ -760,7 +781,7 @@ STEPS = (
     ("06_cuda_register", GPU + "/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
     ("07_spmm", GPU + "/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
     ("07_spmm", GPU + "/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
-    ("08_spgemm_multigpu", GPU + "/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared or times their transpose, and the course project's pair", "`hash_warp_per_row` without its sort", ""),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared or times their transpose, and the course project's pair", "`hash_warp_per_row` without its sort", ""),
 )
 # Of an entry that a step is compared with, a phase that is not counted: the original of step 8 did not sort.
 NOT_COUNTED = {"08_spgemm_multigpu/hash_warp_per_row": "sort"}

@@ -31,7 +31,7 @@ def row(entry, ranks, median, phases=None, options="", **metrics):
     """A result of a product on `ranks` processes; on none if that is 0."""
     return {"entry": entry, "status": "good", "ranks": max(ranks, 1), "mpi": ranks > 0, "structure_reuse": False,
             "peer": entry.startswith("vendor/"), "problem": {"matrix": "gen:fem:nx=3", "options": options, "operation": "spgemm", "type": "f32", "multiplications": 50, "nnz": 9},
-            "seconds": {"run": {"median": median}, "phases": phases or {}}, "metrics": {name: {"value": value} for name, value in metrics.items()}}
+            "seconds": {"run": {"median": median, "q1": median, "q3": median, "noise": None}, "phases": phases or {}}, "metrics": {name: {"value": value} for name, value in metrics.items()}}
 
 
 def record(*rows, **context):
@@ -155,6 +155,13 @@ class Ladder(unittest.TestCase):
             with self.subTest(expected=expected):
                 rows = self.ladder(*results, written=written)[1]
                 self.assertEqual([(r["file"], r["entry"], r["gen:fem:nx=3"], r["gain"]) for r in rows], expected)
+
+    def test_a_gain_within_the_noise_is_none(self):
+        for speeds, text in (([(1.02, 0.03)], "~1x"), ([(0.98, 0.03)], "~1x"), ([(1.04, 0.03)], "1.04x"), ([(1.02, 0.03)] * 4, "1.02x")):
+            self.assertEqual(tables.gain(speeds), text)
+        noises = [tables.noise({"seconds": {"run": {"median": 2, "q1": 1, "q3": 3, "noise": noise, "processes": processes}}}) for noise, processes in
+                  ((0.01, 1), (0.05, 1), (0.01, 3), (None, 1))]
+        self.assertEqual(noises, [0.02, 0.05, 0.01, 1])
 
     def test_of_the_library_with_a_pool_and_without(self):
         """A record says which of the two it has, and where it has both, both."""
@@ -312,7 +319,7 @@ class Values(unittest.TestCase):
         self.assertEqual([(line["matrix"], line["`a`"]) for line in table(text, "matrix")[1]],
                          [(FEM, "**2.00**"), ("gen:fem:nx=4", "**0.50**"), ("geometric mean", "1.00"), ("least", "0.50")])
         self.assertIn("medians of one run, of up to 3 plans each, whose medians lie 10.0 % apart in the middle and 10 % at most; GPU", text)
-        self.assertEqual([tables.value(record(*rows), "a", which, ["over:^vendor/"]) for which in ("mean", "least", "behind")], ["1.00x", "0.50x", "1 of 2"])
+        self.assertEqual([tables.value(record(*rows), "a", which, ["over:^vendor/"]) for which in ("mean", "least", "behind")], ["~1x", "0.50x", "1 of 2"])
         self.assertIn("medians of one run; GPU", tables.ratios(record(row("05_x/a", 0, 1.0), row("vendor/b", 0, 1.0), gpu="GPU", gpu_sms="1"), "05_", []))
 
     def test_a_rate_of_gathers(self):

@@ -1,8 +1,8 @@
 """Two results files side by side: what got faster or slower.
 
 Of a GPU's rows the time for which the device was busy is compared, where both files know it: the rest is the host's, and moves a whole process.
-A row is changed where its time moved by more than three things: what the controls moved by, whose code is the same in both files (libraries, steps
-that did not change); what is known of both times (the spread of several processes, or of the samples of one); and a share that one may set.
+A row is changed where its time moved by more than three things: what the five controls moved by whose times are nearest, their code being the same
+in both files (libraries, steps that did not change); what is known of both times (the spread of several processes, or of the samples of one); and a share that one may set.
 Without controls, files of one process each have no verdict.
 """
 
@@ -60,22 +60,29 @@ def same_code(old, new):
     return set() if same == before.keys() else same
 
 
+def known(times, noise):
+    """How well a median is known, as a share of it. Of several processes `noise` is where the next one's lies: sqrt(1 + 1/n) of what one varies by,
+    and the median of n varies by sqrt(pi/2n)."""
+    return noise * math.sqrt(math.pi / 2 / (times.processes + 1)) if times.processes > 1 else noise
+
+
 def paired(old, new, is_control=lambda row: row.peer, device=True):
     """By the device's times where both are known, unless `device` is false."""
     rows = (old, new)
     device = device and not any(math.isnan(row.times.busy.median) for row in rows)
     times_of = [row.times.busy if device else row.times for row in rows]
     return Pair(old, new, "device" if device else "host-bound" if any(row.is_host_bound() for row in rows) else "whole", *(t.median for t in times_of),
-                math.hypot(*(t.noise for t in times_of)), is_control(new))
+                math.hypot(*(known(row.times, t.noise) for row, t in zip(rows, times_of))), is_control(new))
 
 
 def judge(pairs, least):
     """Fills the verdicts of pairs that are told by one kind of time."""
-    controls = [p.moved for p in pairs if p.is_control and not p.unsteady()]
+    controls = [p for p in pairs if p.is_control and not p.unsteady()]
     controlled = len(controls) >= FEWEST_CONTROLS
     several = all(row.times.processes > 1 for p in pairs for row in (p.old, p.new))
     for p in pairs:
-        p.reach = max(math.log1p(least), math.log1p(p.noise), max(controls, default=0))
+        nearest = sorted(controls, key=lambda c: abs(math.log(c.before / p.before)))[:FEWEST_CONTROLS]  # short kernels move more
+        p.reach = max(math.log1p(least), math.log1p(p.noise), *(c.moved for c in nearest))
         if p.is_control:
             p.verdict = "control"
         elif p.what == "host-bound" or math.isnan(p.noise) or not (controlled or several):
