@@ -24,6 +24,7 @@ import draw_curve  # tools/draw_curve.py
 import record as records  # tools/record.py
 import same_again  # tools/same_again.py
 import tables  # tools/tables.py
+from report import results as report_results, verdicts  # tools/report/
 import whole_program  # tools/whole_program.py
 
 
@@ -509,6 +510,22 @@ class Records(unittest.TestCase):
         self.assertIn("| whole time, not host-bound | 0 of 4 (0.0 %)", text)
         self.assertIn("| 5 % longer, above 20 us | 2 of 4 (50.0 %) |", text)
         self.assertIn("(2 runs of 3 processes; CPU, 2026-11-22, sources 0123456789ab)", text)
+
+    def test_controls_are_those_of_similar_times(self):
+        """A row of 24 us is held against five libraries of as much, and not against one of a second that moved by 30 %; and against what is known of
+        medians of three processes, where the next one's may lie 4 % beside."""
+        def run(directory, name, factor, of_far, noise=0.01, processes=()):
+            times = [*(("vendor/near", k, 24e-6) for k in range(5)), ("vendor/far", 0, of_far), ("01_x/a", 0, 24e-6 * factor)]
+            rows = [result(f"{entry}{k}", [median] * 9) for entry, k, median in times]
+            for row in rows:
+                row["seconds"]["run"] |= {"noise": noise, "processes": list(processes)}
+            path = pathlib.Path(directory, name)
+            path.write_text(json.dumps({**self.RESULTS, "results": rows}))
+            return report_results.read(path)
+        with tempfile.TemporaryDirectory() as directory:
+            for old, new in (((1, 1), (1.1, 1.3)), ((1, 1, 0.04, [1] * 3), (1.05, 1, 0.04, [1] * 3))):
+                files = [run(directory, "old.json", *old), run(directory, "new.json", *new)]
+                self.assertEqual([p.verdict for p in verdicts.compare(*files, 0.02).pairs], ["control"] * 6 + ["slower"])
 
     def test_what_is_read_is_what_was_written(self):
         again, text = self.read_again(self.RESULTS)

@@ -52,7 +52,7 @@ def key(row):
 
 def same_code(old, new):
     """The steps whose sources, and the headers that kernels include, are the same in both files, as the compiler is: so is their code. None where
-    all are: then something else is asked about than a change of code."""
+    all are: then something else is asked about than a change of code. What sends messages lies elsewhere: no entry on ranks is a control."""
     if any(old.context.get(what) != new.context.get(what) for what in ("compiler", "flags", "gpu_runtime")):
         return set()
     before, after = (dict(word.split("=", 1) for word in f.context.get("code", "").split()) for f in (old, new))
@@ -114,7 +114,7 @@ class Comparison:
 def compare(old, new, least, controls=""):
     """`controls`: a pattern of entries whose code is the same in both, beside libraries and steps that did not change."""
     same = same_code(old, new)
-    is_control = lambda row: row.peer or row.stage in same or bool(controls and re.search(controls, row.entry))
+    is_control = lambda row: row.peer or (row.stage in same and not row.mpi) or bool(controls and re.search(controls, row.entry))
     before, after = ({key(r): r for r in f.rows} for f in (old, new))
     both = [(before[k], after[k]) for k in before if k in after]
     bad = ("wrong", "failed")
