@@ -38,11 +38,9 @@ def pays_after(row):
     return Cell("" if math.isnan(value) else "never" if value == math.inf else "at once" if value == 0 else f"{value:,.0f} runs", value)
 
 
-def versus(speedup, other=""):
+def versus(speedup):
     """Exactly 1 is what the noise leaves of it."""
-    if math.isnan(speedup):
-        return Cell("", speedup)
-    return Cell(("~1x" if speedup == 1 else times(speedup)) + (f" {other.rpartition('/')[2]}" if other else ""), speedup)
+    return Cell("~1x", speedup) if speedup == 1 else cell(speedup, times)
 
 
 def remark(row):
@@ -51,6 +49,7 @@ def remark(row):
         return row.status.upper() + ": " + row.reason, "bad"
     told = ["checked on the executor, not timed"] if row.simulated else []
     told += ["structure reused: not ranked"] if row.structure_reuse else []
+    told += [f"vs {row.previous.rpartition('/')[2]}"] if row.speedup_previous > 0 else []
     told += [row.note] if row.note else []
     return "; ".join(told), "dim"
 
@@ -81,7 +80,7 @@ def ladder_table(rows, best):
             noise = t.noise if math.isfinite(t.noise) else math.inf
             cells = [cell(t.median, seconds, mark), Cell(f"{seconds(t.q1)} – {seconds(t.q3)}", t.q1),
                      Cell(percent(noise) if math.isfinite(noise) else "?", noise), cell(row.gflops, digits),
-                     cell(row.bandwidth_share, of_copy), versus(row.speedup_previous, row.previous), versus(row.speedup_peer),
+                     cell(row.bandwidth_share, of_copy), versus(row.speedup_previous), versus(row.speedup_peer),
                      cell(t.prepare, seconds), pays_after(row)]
         time, machine = recorded(row)
         out.append([name(row.entry + (f" on {row.ranks}" if row.mpi else ""), "code " + mark, *remark(row)), *cells,
