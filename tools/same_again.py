@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 from report import results, verdicts
+from tables import source_of, table_of, text_of
 
 LEAST = 0.02  # as tools/report.py has it
 
@@ -33,10 +34,6 @@ def line(what, of):
     return [what, share([p for p in of if p.verdict in ("faster", "slower")], of), share([p for p in of if p.unsteady()], of), share(within, of), at(0.5), at(0.9), at(1)]
 
 
-def table(heads, rows):
-    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
-
-
 def tables(out):
     """Both tables, and what they are of."""
     runs = max(int(path.stem.rpartition("-")[2]) for path in out.glob("*-[0-9].json"))
@@ -47,17 +44,17 @@ def tables(out):
         p.verdict = "no verdict" if p.what == "host-bound" else "unsteady" if p.unsteady() else moved
     kinds = {"device's time": [p for p in same if p.what == "device"], "whole time, not host-bound": [p for p in whole + same if p.what == "whole"],
              "whole time, host-bound": [p for p in whole if p.what == "host-bound"]}
-    text = table(["equal runs: times of", "called changed", "unsteady", "inside the earlier \u00b1", "moved by: median", "90 %", "most"],
-                 [line(what, of) for what, of in kinds.items() if of])
+    lines = table_of(["equal runs: times of", "called changed", "unsteady", "inside the earlier \u00b1", "moved by: median", "90 %", "most"],
+                     [line(what, of) for what, of in kinds.items() if of])
     slower = []
     for percent, least in ((5, 20e-6), (3, 100e-6)):
         told = [p for p in pairs(out, 1, f"slower_{percent}") if p.what == "device" and p.before > least and not p.unsteady()]
         if told:
             slower.append([f"{percent} % longer, above {1e6 * least:g} us", share([p for p in told if p.verdict == "slower"], told)])
     if slower:
-        text += "\n\n" + table(["the device is busy for", "called slower"], slower)
+        lines += ["", *table_of(["the device is busy for", "called slower"], slower)]
     of = same[0].old
-    return text + f"\n\n({runs} runs of {of.times.processes} processes; {of.file.machine()}, {of.file.context['date'][:10]}, sources {of.file.context['source_digest'][:12]})\n"
+    return text_of(lines, f"({runs} runs of {of.times.processes} processes; {source_of(of.file.context, of.file.machine())})")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def times(value):
 def gain(speeds):
     """A speed-up in words, or that of several, each with how well it is known, as a share: ~1x where that is no more than the noise."""
     mean = geometric_mean(speed for speed, _ in speeds)
-    share = math.hypot(*(noise for _, noise in speeds)) / max(1, len(speeds))
+    share = math.hypot(*(noise for _, noise in speeds)) / max(1, len(speeds))  # of none: no text
     return "~1x" if abs(math.log(mean)) <= math.log1p(share) else times(mean)
 
 
@@ -225,7 +225,7 @@ def ladder(results, pattern, wanted, written, file):
         other = out_of_line[1] if out_of_line else before
         over = took(other)
         speeds = [(over[column] / mine[column], math.hypot(known[other, column], known[rung[1], column])) for column in mine if column in over]
-        rows.append([*rung, *(seconds(mine[column]) if column in mine else "" for column in columns), gain(speeds) if speeds else ""])
+        rows.append([*rung, *(seconds(mine[column]) if column in mine else "" for column in columns), gain(speeds)])
         before = rung[1] if mine else before
     peers = [r for r in timed if r["peer"]]
     pooled = [r for r in peers if r["entry"].endswith("_pooled")]

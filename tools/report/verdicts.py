@@ -2,8 +2,8 @@
 
 Of a GPU's rows the time for which the device was busy is compared, where both files know it: the rest is the host's, and moves a whole process.
 A row is changed where its time moved by more than three things: what the five controls moved by whose times are nearest, their code being the same
-in both files (libraries, steps that did not change); what is known of both times (the spread of several processes, or of the samples of one); and a share that one may set.
-Without controls, files of one process each have no verdict.
+in both files (libraries, steps that did not change); what is known of both medians (by several processes, or by the samples of one); and a share
+that one may set. Without controls, files of one process each have no verdict.
 """
 
 import dataclasses
