@@ -506,7 +506,7 @@ class Records(unittest.TestCase):
             run(directory, "2", 1, 0.95, 1.005, 1)
             run(directory, "slower_5", 1.05, 1, 1.05, 1)
             text = same_again.tables(pathlib.Path(directory))
-        self.assertIn("| device's time | 1 of 4 (25.0 %) | 0 of 4 (0.0 %) | 3 of 4 (75.0 %) | 0.50 % | 5.13 % | 5.13 % |", text)
+        self.assertIn("| device's time | 1 of 4 (25.0 %) | 0 of 4 (0.0 %) | 3 of 4 (75.0 %) | 1 of 4 (25.0 %) | 0.50 % | 5.13 % | 5.13 % |", text)
         self.assertIn("| whole time, not host-bound | 0 of 4 (0.0 %)", text)
         self.assertIn("| 5 % longer, above 20 us | 2 of 4 (50.0 %) |", text)
         self.assertIn("(2 runs of 3 processes; CPU, 2026-11-22, sources 0123456789ab)", text)
