@@ -14,6 +14,17 @@ namespace {
 using battery::Case;
 using battery::Tally;
 
+/// All tests of this program are noted, by their names.
+class NotesReached final : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo& test) override {
+    note_reached(fmt::format("{}.{}", test.test_suite_name(), test.name()), "");
+  }
+};
+const bool kNotes = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new NotesReached);  // which it then owns
+  return true;
+}();
+
 /// Small problems that among them show every fault of their operation.
 std::vector<Case> cases_of(Op op) {
   using namespace matrices;

@@ -1,7 +1,8 @@
 // Steps 5 to 7 at the borders of their rules: sizes of a matrix that differ by one, between which an entry runs
 // other kernels, or begins to refuse. No border is listed here. They are looked for, by what the executor
 // ran, so an entry that is added, moved or changed brings its own; and both sides of each are checked.
-// (rule_borders_tests.cpp has the borders of step 8, whose rules choose for each row.)
+// (rule_borders_tests.cpp has the borders of step 8, whose rules choose for each row.) And where two entries
+// have to begin to refuse.
 
 #include <algorithm>
 #include <cctype>
@@ -14,6 +15,7 @@
 #include "05_cuda_csr/stage.hpp"
 #include "06_cuda_register/stage.hpp"
 #include "07_spmm/stage.hpp"
+#include "08_spgemm_multigpu/stage.hpp"
 #include "tests/cuda_mutants/support.hpp"
 
 namespace stages::cuda_mutants {
@@ -166,6 +168,36 @@ TEST(EntryBorders, OfStep7AreRightOnBothSides) {
 }
 
 #endif
+
+using Refusals = OnDevice;
+
+template <class Problem>
+bool takes(const Registry& registry, const Problem& problem) {
+  GpuExec exec;
+  return !registry.entries().front().on<Problem>().refuse(problem, exec);
+}
+
+TEST_F(Refusals, OfAVectorBeginWhereSharedMemoryEnds) {
+  Registry registry;
+  add_one_launch(registry);
+  const auto fits = static_cast<Index>(device_facts().shared_per_block_optin / sizeof(float));
+  for (const Index more : {0, 1}) {
+    const auto a = share<float>(matrices::strided(3, fits + more, 4096));
+    EXPECT_EQ(takes(registry, make_spmv_problem("wide", a)), more == 0);
+  }
+}
+
+/// Rows of more products than the table has slots, so that results are counted to the end.
+TEST_F(Refusals, OfARowBeginWhereTheTableEnds) {
+  Registry registry;
+  add_hash_fixed_table(registry);
+  for (const Index results : {2048, 2049}) {
+    const std::vector<Index> lengths{results, 2060, results};  // the second row of B is not used
+    const auto problem = make_spgemm_problem("long_row", share<float>(matrices::strided(1, 3, 2)),
+                                             share<float>(matrices::with_row_lengths(lengths)));
+    EXPECT_EQ(takes(registry, problem), results == 2048);
+  }
+}
 
 }  // namespace
 }  // namespace stages::cuda_mutants

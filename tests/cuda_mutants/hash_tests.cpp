@@ -479,34 +479,29 @@ TEST_F(HashParts, WordsThatDoNotBeginWithTheRow) {
   }
 }
 
-/// A graph has the addresses of B that it was recorded with.
-TEST_F(HashParts, BorrowedValuesOfASmallProduct) {
-  GpuExec exec;
-  const auto p = problem<float>("gaps", matrices::gaps(64, 49), matrices::gaps(49, 51));
-  const auto operands = make_operands(p, ValueKind::real, 1), others = make_operands(p, ValueKind::real, 2);
-  const auto plan = spgemm::make_binned(p, exec, {});
-  plan->load(operands);
-  plan->run();
-  const DeviceArray<float> values{std::span<const float>(others.b_values)};
-  plan->borrow_b({nullptr, values.data()});
-  plan->load(operands);
-  plan->reset();
-  plan->run();
-  const SpgemmOperands<float> mixed{operands.a_values, others.b_values};
-  EXPECT_EQ(verify(p, mixed, plan->fetch(), ValueKind::real, {}).failure, "");
-
-  // Counted once, before B was borrowed, also where rows were split and their sections are of the old values.
-  for (const Rules& rules : {recorded(spans()), kSplitRows}) {
-    const auto q = problem<float>("long", matrices::uneven(9, 40, 20), matrices::uneven(40, 900, 250));
-    const auto first = make_operands(q, ValueKind::real, 1), second = make_operands(q, ValueKind::real, 2);
+/// A graph has the addresses of B that it was recorded with. And C may be counted once, before B is borrowed,
+/// also where rows were split and their sections are of the old values.
+TEST_F(HashParts, BorrowedValues) {
+  struct Case {
+    SpgemmProblem<float> problem;
+    Rules rules;
+    bool counted;
+  };
+  const auto small = problem<float>("gaps", matrices::gaps(64, 49), matrices::gaps(49, 51)),
+             large = problem<float>("long", matrices::uneven(9, 40, 20), matrices::uneven(40, 900, 250));
+  for (const auto& [p, rules, counted] :
+       {Case{small, {}, false}, {large, recorded(spans()), true}, {large, kSplitRows, true}}) {
+    GpuExec exec;
+    const auto first = make_operands(p, ValueKind::real, 1), second = make_operands(p, ValueKind::real, 2);
     const DeviceArray<float> borrowed{std::span<const float>(second.b_values)};
-    const auto counted = spgemm::make_binned(q, exec, {.rules = rules});
-    counted->load(first);
-    counted->count();
-    counted->borrow_b({nullptr, borrowed.data()});
-    counted->multiply();
-    EXPECT_EQ(verify(q, {first.a_values, second.b_values}, counted->fetch(), ValueKind::real, {}).failure,
-              "");
+    const auto plan = spgemm::make_binned(p, exec, {.rules = rules});
+    plan->load(first);
+    counted ? plan->count() : plan->run();
+    plan->borrow_b({nullptr, borrowed.data()});
+    if (!counted) plan->load(first);
+    if (!counted) plan->reset();
+    counted ? plan->multiply() : plan->run();
+    EXPECT_EQ(verify(p, {first.a_values, second.b_values}, plan->fetch(), ValueKind::real, {}).failure, "");
   }
 }
 

@@ -238,9 +238,15 @@ std::string forged_counts() {
   return {bytes.begin(), bytes.end()};
 }
 
-enum class Fault { none, hang, write_beyond, read_beyond, null_pointer };
+enum class Fault { none, hang, write_beyond, read_beyond, null_pointer, searching, racing };
+constexpr std::pair<const char*, Fault> kFaults[] = {{"hang", Fault::hang},
+                                                     {"write_beyond", Fault::write_beyond},
+                                                     {"read_beyond", Fault::read_beyond},
+                                                     {"null_pointer", Fault::null_pointer},
+                                                     {"searching", Fault::searching},
+                                                     {"racing", Fault::racing}};
 
-/// Right without a fault; reads all of it so many times.
+/// Right without a fault, and with the last two; reads all of it so many times.
 template <class T>
 __global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y, Fault fault, int times) {
   const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
@@ -248,15 +254,20 @@ __global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y, Fault fau
     for (volatile int k = 0; k >= 0;) k = k & 1;
   }
   if (row >= a.rows) return;
+  std::int32_t begin = a.row_ptr[row];
+  if (fault == Fault::searching) {  // from the first row on
+    for (int i = begin = 0; i < row; ++i) begin = max(begin, a.row_ptr[i + 1]);
+  }
   T sum = 0;
   for (int time = 0; time < times; ++time) {
     sum = 0;
-    for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
+    for (std::int32_t p = begin; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
     y[row] = sum;
   }
   if (fault == Fault::write_beyond) y[row + a.rows * 100] = sum;
   if (fault == Fault::read_beyond) y[row] += T{0} * x[a.cols + 1];
   if (fault == Fault::null_pointer) *static_cast<volatile T*>(nullptr) = sum;
+  if (fault == Fault::racing) *dynamic_shared<T>() = sum;
 }
 
 #if STAGES_SIMULATED
@@ -273,32 +284,6 @@ UNSEEN __global__ void multiply_unseen(CsrView<T, std::int32_t> a, const T* x, T
   T sum = 0;
   for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
   y[row] = sum;
-}
-
-/// Right, and looks for the beginning of its row from the first one on.
-template <class T>
-__global__ void multiply_searching(CsrView<T, std::int32_t> a, const T* x, T* y) {
-  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
-  if (row >= a.rows) return;
-  std::int32_t begin = 0;
-  for (int i = 0; i < row; ++i) begin = max(begin, a.row_ptr[i + 1]);
-  T sum = 0;
-  for (std::int32_t p = begin; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
-  y[row] = sum;
-}
-
-/// Right, as threads happen to run here: a neighbour reads what nothing says is there.
-template <class T>
-__global__ void multiply_racing(CsrView<T, std::int32_t> a, const T* x, T* y) {
-  T* const sums = dynamic_shared<T>();
-  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
-  T sum = 0;
-  if (row < a.rows) {
-    for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
-    y[row] = sum;
-  }
-  sums[0] = sum;
-  if (sums[0] == T{12345}) sums[0] = sum;
 }
 
 template <class T>
@@ -332,8 +317,7 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
       for (std::size_t k = 0; k < products; ++k) {
         const T* const x =
             this->chain() && k > 0 ? done_.data() + (k - 1) * rows : this->x_of(static_cast<Index>(k));
-        launch(multiply<T>, {.grid = blocks_for(a_.rows, kBlock), .block = kBlock, .stream = this->stream()},
-               a_.view(), x, done_.data() + k * rows, Fault::none, 1);
+        launch(multiply<T>, shape_for(a_.rows), a_.view(), x, done_.data() + k * rows, Fault::none, 1);
       }
     }
   }
@@ -343,8 +327,7 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
       STAGES_CUDA(cudaMemcpyAsync(this->y_of(0), done_.data(), done_.bytes(), cudaMemcpyDeviceToDevice,
                                   this->stream()));
     } else if (misbehaves("counted:copies_by_kernel") && size > 0) {
-      launch(copy<T>, {.grid = blocks_for(size, kBlock), .block = kBlock, .stream = this->stream()},
-             done_.data(), this->y_of(0), size);
+      launch(copy<T>, shape_for(size), done_.data(), this->y_of(0), size);
     } else if (!misbehaves("in_fetch") && !misbehaves("in_load")) {
       DeviceSpmvPlan<T>::run();
     }
@@ -378,32 +361,27 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
       if (misbehaves("counted:throw")) throw std::runtime_error("it is being counted");
       if (misbehaves("counted:wrong")) return;
     }
-    const LaunchConfig shape{.grid = blocks_for(a_.rows, kBlock), .block = kBlock, .stream = this->stream()};
-    if (misbehaves("searching")) return launch(multiply_searching<T>, shape, a_.view(), x, y);
-    if (misbehaves("thrice")) {
-      return launch(multiply<T>, {.grid = shape.grid.x + 1, .block = kBlock, .stream = this->stream()},
-                    a_.view(), x, y, Fault::none, 3);
-    }
-    if (misbehaves("counted:unseen")) return launch(multiply_unseen<T>, shape, a_.view(), x, y);
-    if (misbehaves("racing")) {
-      return launch(
-          multiply_racing<T>,
-          {.grid = shape.grid, .block = kBlock, .shared_bytes = sizeof(T), .stream = this->stream()},
-          a_.view(), x, y);
-    }
-    if (misbehaves("counted:another_stream"))
-      return launch(multiply<T>, {.grid = shape.grid, .block = kBlock, .stream = other_}, a_.view(), x, y,
-                    Fault::none, 1);
     if (misbehaves("counted:on_the_host")) return multiply_here(x, y);
     if (misbehaves("abort")) std::abort();
     if (misbehaves("exit")) std::exit(0);
     if (misbehaves("throw")) throw std::runtime_error("the device is gone");
-    const Fault fault = misbehaves("hang")           ? Fault::hang
-                        : misbehaves("write_beyond") ? Fault::write_beyond
-                        : misbehaves("read_beyond")  ? Fault::read_beyond
-                        : misbehaves("null_pointer") ? Fault::null_pointer
-                                                     : Fault::none;
-    launch(multiply<T>, shape, a_.view(), x, y, fault, 1);
+    LaunchConfig shape = shape_for(a_.rows);
+    if (misbehaves("counted:unseen")) return launch(multiply_unseen<T>, shape, a_.view(), x, y);
+    const bool thrice = misbehaves("thrice");
+    if (thrice) ++shape.grid.x;
+    if (misbehaves("counted:another_stream")) shape.stream = other_;
+    Fault fault = Fault::none;
+    for (const auto& [name, named] : kFaults)
+      if (misbehaves(name)) fault = named;
+    launch(multiply<T>, shape, a_.view(), x, y, fault, thrice ? 3 : 1);
+  }
+
+  /// A thread for each; with room for what they race for.
+  LaunchConfig shape_for(Index threads) {
+    return {.grid = blocks_for(threads, kBlock),
+            .block = kBlock,
+            .shared_bytes = sizeof(T),
+            .stream = this->stream()};
   }
 
   void multiply_here(const T* x, T* y) {
