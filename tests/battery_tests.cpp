@@ -22,6 +22,7 @@
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
 #include "common/matrix/statistics.hpp"
+#include "tests/expect.hpp"
 #include "tests/in_run.hpp"
 #include "tests/reached.hpp"
 
@@ -44,6 +45,11 @@ const Registry& registry() {
 const Machine& machine() {
   static const Devices devices;
   return devices.machine();
+}
+
+/// Whether this program can run it at all.
+bool runs_here(const Entry& entry) {
+  return !entry.needs.mpi && (!entry.needs.gpu || machine().gpu != nullptr);
 }
 
 struct EntryAndType {
@@ -128,7 +134,7 @@ std::string with_zeros(const Entry& entry, const Problem& wanted) {
 
 template <class T>
 std::string with_zeros(const Entry& entry) {
-  const auto a = std::make_shared<const Csr<T>>(convert_values<T>(matrices::equal_rows(64, 64, 13)));
+  const auto a = share<T>(matrices::equal_rows(64, 64, 13));
   if (entry.op == Op::spmm)
     return with_zeros(entry, make_spmm_problem<T>({.name = "zeros in B", .a = a, .n_cols = 33}));
   const std::string single = with_zeros(entry, make_spmv_problem<T>("zeros in x", a));
@@ -137,7 +143,7 @@ std::string with_zeros(const Entry& entry) {
 
 TEST_P(EveryEntry, TakesZerosOfADenseOperandForNumbers) {
   const Entry& entry = *GetParam().entry;
-  if (entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr)) GTEST_SKIP() << "cannot run here";
+  if (!runs_here(entry)) GTEST_SKIP() << "cannot run here";
   if (entry.op == Op::spgemm) GTEST_SKIP() << "the battery has stored zeros";
   EXPECT_EQ(GetParam().single_precision ? with_zeros<float>(entry) : with_zeros<double>(entry), "");
 }
@@ -208,8 +214,7 @@ void expect_values_work(const Entry& entry) {
 TEST(Parameters, LeastMostAndOddValuesPassTheBatteryAndAreTold) {
   int with_parameters = 0;
   for (const Entry& entry : registry().entries()) {
-    if (entry.parameters.empty() || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr))
-      continue;
+    if (entry.parameters.empty() || !runs_here(entry)) continue;
     ++with_parameters;
     if (entry.op == Op::spmv) expect_values_work<SpmvProblem<float>>(entry);
     if (entry.op == Op::spmm) expect_values_work<SpmmProblem<float>>(entry);
@@ -220,8 +225,8 @@ TEST(Parameters, LeastMostAndOddValuesPassTheBatteryAndAreTold) {
 
 TEST(Chains, BeginAgainWithRowsThatHadBecomeNarrowOrWide) {
   for (const Entry& entry : registry().entries()) {
-    if (!entry.chains || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr)) continue;
-    EXPECT_EQ(battery::check_chains(entry, machine().of(entry)), "") << entry.name;
+    if (entry.chains && runs_here(entry))
+      EXPECT_EQ(battery::check_chains(entry, machine().of(entry)), "") << entry.name;
   }
 }
 
@@ -274,9 +279,7 @@ TEST(InRun, LibrariesTakeTheirTimeThere) {
 #endif
   for (const Entry& entry : registry().entries()) {
     if (!entry.is_peer() || entry.needs.gpu || entry.needs.mpi) continue;
-    Exec& exec = machine().of(entry);
-    const std::string why = not_timed_in_run(entry, exec);
-    EXPECT_EQ(why, "") << entry.name;
+    EXPECT_EQ(not_timed_in_run(entry, machine().of(entry)), "") << entry.name;
   }
 }
 
@@ -291,10 +294,9 @@ int check_everything_on(const Problem& problem, const Limits& simulated_limits =
                         const CheckOptions& options = kFileCheck) {
   int ran = 0;
   for (const Entry& entry : registry().entries()) {
-    if (entry.op != Problem::kOp || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr))
-      continue;
-    Tally tally;
+    if (entry.op != Problem::kOp || !runs_here(entry)) continue;
     Exec& exec = machine().of(entry);
+    Tally tally;
     check_on(entry, problem, exec, exec.simulated() ? simulated_limits : kFileLimits, options, tally);
     EXPECT_EQ(tally.objection(0), "") << entry.name << " on " << problem.name;
     for (const std::string& skip : tally.skips) std::cout << "  " << entry.name << ": " << skip << '\n';
@@ -306,14 +308,13 @@ int check_everything_on(const Problem& problem, const Limits& simulated_limits =
 TEST(LargeSizes, MoreThanAGridHasBlocksInItsSecondDimension) {
   if (machine().gpu == nullptr || machine().gpu->simulated()) GTEST_SKIP() << "takes a GPU, or minutes";
   const CheckOptions quick{.quick = true};
-  const auto two_rows = std::make_shared<const Csr<float>>(
-      convert_values<float>(matrices::with_row_lengths(std::vector<Index>{2, 0})));
+  const auto two_rows = share<float>(matrices::with_row_lengths(std::vector<Index>{2, 0}));
   for (const Layout layout : {Layout::row_major, Layout::col_major}) {
     SpmmProblem<float> wide{
         .name = "strips of 64 columns", .a = two_rows, .n_cols = 65'600 * 64, .b_layout = layout};
     check_everything_on(make_spmm_problem(wide), {}, quick);
   }
-  const auto one = std::make_shared<const Csr<float>>(convert_values<float>(matrices::identity(1)));
+  const auto one = share<float>(matrices::identity(1));
   for (const Mode mode : {Mode::stream, Mode::chain})
     check_everything_on(make_spmv_problem("products", one, mode, 65'600), {}, quick);
 }
@@ -349,8 +350,7 @@ TEST(RealMatrices, EveryOperationOnEveryFile) {
     } catch (const Error& error) {
       // Complex and Hermitian files are refused by name; nothing else may be.
       const std::string why = error.what();
-      EXPECT_TRUE(why.find("complex") != std::string::npos || why.find("ermitian") != std::string::npos)
-          << why;
+      EXPECT_TRUE(has(why, "complex") || has(why, "ermitian")) << why;
       std::cout << why << '\n';
     }
   }
@@ -373,7 +373,7 @@ class Refuses final : public HostSpmvPlan<T> {
 TEST(Battery, AnEntryThatRunsNothingFails) {
   Tally skipped_all;
   skipped_all.skips.assign(100, "case: takes 3 rows");
-  EXPECT_NE(skipped_all.objection(8).find("only 0 cases ran, of at least 8"), std::string::npos);
+  EXPECT_TRUE(has(skipped_all.objection(8), "only 0 cases ran, of at least 8"));
   skipped_all.ran = 8;
   EXPECT_EQ(skipped_all.objection(8), "");
 }
@@ -405,30 +405,27 @@ TEST(Battery, ARefusalNeedsANumber) {
   EXPECT_EQ(tally.ran, 0);
   EXPECT_GT(tally.skips.size(), tally.failures.size());
   ASSERT_FALSE(tally.failures.empty());
-  EXPECT_NE(tally.failures.front().find("refuses without a number: 'does not like it'"), std::string::npos);
+  EXPECT_TRUE(has(tally.failures.front(), "refuses without a number: 'does not like it'"));
 }
 
 TEST(Battery, LimitsSkipWithTheirNumber) {
   Exec exec;
   Tally tally;
-  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(10, 10)));
+  const auto a = share<float>(matrices::dense(10, 10));
   const auto spmv = std::ranges::find(registry().entries(), Op::spmv, &Entry::op);
   check_on(*spmv, make_spmv_problem("m", a), exec, Limits{.work = 50}, {}, tally);
   check_on(*spmv, make_spmv_problem("m", a), exec, Limits{.work = 1e9, .memory = 10}, {}, tally);
   EXPECT_EQ(tally.ran, 0);
   ASSERT_EQ(tally.skips.size(), 2U);
   EXPECT_EQ(tally.skips[0], "m: 100 steps, the limit is 50");
-  EXPECT_NE(tally.skips[1].find("bytes, the limit is 10"), std::string::npos);
+  EXPECT_TRUE(has(tally.skips[1], "bytes, the limit is 10"));
 }
 
 TEST(Battery, NamesAreUniqueAndTheSmallHalfIsPartOfTheWhole) {
   for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
-    std::vector<std::string> names, small_names;
-    for (const auto& c : battery::cases(op, Size::full)) names.push_back(c.name);
-    for (const auto& c : battery::cases(op, Size::small)) small_names.push_back(c.name);
-    std::ranges::sort(names);
-    std::ranges::sort(small_names);
-    EXPECT_EQ(std::ranges::adjacent_find(names), names.end()) << to_string(op);
+    std::set<std::string> names, small_names;
+    for (const auto& c : battery::cases(op, Size::full)) EXPECT_TRUE(names.insert(c.name).second) << c.name;
+    for (const auto& c : battery::cases(op, Size::small)) EXPECT_TRUE(small_names.insert(c.name).second);
     EXPECT_TRUE(std::ranges::includes(names, small_names));
     if (battery::least_cases() > 0) {
       EXPECT_GT(small_names.size(), names.size() / 4);

@@ -5,6 +5,7 @@
 #include "common/battery/matrices.hpp"
 #include "tests/expect.hpp"
 #include "tests/mutants/spgemm.hpp"
+#include "tests/running.hpp"
 
 namespace stages {
 namespace {
@@ -57,23 +58,10 @@ class ChainedPlan final : public FaultyGustavson<T> {
   bool fetched_ = false;
 };
 
-/// Options under which a run takes no time worth speaking of.
-RunOptions quick() {
-  RunOptions options;
-  options.max_noise = -1;  // never reached
-  options.min_samples = options.max_samples = 3;
-  return options;
-}
-
 template <template <class> class PlanOf = ChainedPlan, class Kind = Fault>
 std::vector<ResultRow> rows_of(Kind fault, const SpgemmProblem<double>& problem,
                                const RunOptions& options = quick(), Exec&& exec = Exec()) {
-  Registry registry;
-  registry.add<PlanOf>({.name = "a/x", .idea = "i"}, fault);
-  const Entry* const entry = &registry.find("a/x");
-  Results results;
-  run_problem(problem, std::span(&entry, 1), exec, options, {}, results);
-  return results.rows;
+  return run(entry_of<PlanOf>({.name = "a/x", .idea = "i"}, fault), problem, exec, options).rows;
 }
 
 /// A path of n steps: its powers have one non-zero a row less each time, and then none.
@@ -99,24 +87,13 @@ TEST(Chain, EachRoundIsARowWithTheAThatItHas) {
     EXPECT_EQ(rows[r].problem.options, fmt::format("round {} of 7", r + 1));
     EXPECT_EQ(rows[r].problem.nnz, std::max<Offset>(5 - static_cast<Offset>(r), 0));
     EXPECT_EQ(rows[r].result_nnz, std::max<Offset>(4 - static_cast<Offset>(r), 0));
-    EXPECT_EQ(rows[r].run.samples.size(), 3U);
+    EXPECT_EQ(rows[r].run.samples.size(), 5U);
   }
 }
 
-/// A device that has next to nothing to do.
-class IdleExec final : public Exec {
- public:
-  std::vector<double> trace(const std::function<void()>& before, const std::function<void()>& work,
-                            const std::function<bool(const std::vector<double>&)>& /*enough*/) override {
-    before();
-    work();
-    return {1e-12};
-  }
-};
-
 TEST(Chain, EachRoundTellsForHowLongTheDeviceIsBusy) {
-  for (const ResultRow& row : rows_of(Fault::none, path(6, 4), quick(), IdleExec())) {
-    EXPECT_EQ(row.busy.samples, std::vector<double>(3, 1e-12));
+  for (const ResultRow& row : rows_of(Fault::none, path(6, 4), quick(), BusyExec(1e-12))) {
+    EXPECT_EQ(row.busy.samples, std::vector<double>(5, 1e-12));
     EXPECT_TRUE(row.note.starts_with("host-bound")) << row.note;
   }
 }

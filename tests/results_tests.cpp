@@ -32,11 +32,7 @@ Results sample() {
   row.entry = "01_cpu_serial/csr";
   row.idea = "row by row";
   row.checked = true;
-  row.check.rows = 10;
-  row.check.rows_checked = 4;
-  row.check.sums = 20;
-  row.check.not_judged = 3;
-  row.check.worst = 0.25;
+  row.check = {.rows_checked = 4, .rows = 10, .worst = 0.25, .sums = 20, .not_judged = 3};
   row.prepare = 0.5;
   row.load = 0.25;
   row.fetch = 0.125;
@@ -57,12 +53,10 @@ Results sample() {
   wrong.check.failure = wrong.reason;
   wrong.note.clear();
   results.rows.push_back(wrong);
-  ResultRow skipped;
-  skipped.problem = row.problem;
-  skipped.entry = "01_cpu_serial/dense";
-  skipped.status = Status::skipped;
-  skipped.reason = "needs 4 GB";
-  results.rows.push_back(skipped);
+  results.rows.push_back({.problem = row.problem,
+                          .entry = "01_cpu_serial/dense",
+                          .status = Status::skipped,
+                          .reason = "needs 4 GB"});
   return results;
 }
 

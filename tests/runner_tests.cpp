@@ -11,6 +11,7 @@
 #include "tests/expect.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
+#include "tests/running.hpp"
 
 namespace stages {
 namespace {
@@ -22,36 +23,9 @@ using mutants::SpmvFault;
 
 const std::shared_ptr<const Csr<double>> kMatrix = share<double>(matrices::uneven(60, 60, 5));
 
-/// Options under which a run takes no time worth speaking of, and what else is wanted.
-RunOptions quick(RunOptions options = {}) {
-  options.time_budget = 10;
-  options.max_noise = -1;  // never reached
-  options.min_samples = 3;
-  options.max_samples = 5;
-  return options;
-}
-
-template <class Problem>
-Results run(const Registry& registry, const Problem& problem, const Machine& machine,
-            const RunOptions& options, const RunEvents& events = {}) {
-  std::vector<const Entry*> entries;
-  for (const Entry& entry : registry.entries()) entries.push_back(&entry);
-  Results results;
-  run_problem(problem, entries, machine, options, events, results);
-  return results;
-}
-
 Registry spmv_entries(std::initializer_list<std::pair<const char*, SpmvFault>> list) {
   Registry registry;
   for (const auto& [name, fault] : list) registry.add<FaultySpmv>({.name = name, .idea = "i"}, fault);
-  return registry;
-}
-
-/// One entry of this class; `extra` are its constructor's.
-template <template <class> class PlanOf, class... Extra>
-Registry entry_of(const EntryInfo& info, Extra... extra) {
-  Registry registry;
-  registry.add<PlanOf>(info, extra...);
   return registry;
 }
 
@@ -252,25 +226,6 @@ TEST(Runner, SamplesAreTakenInTurnByThePlansThatFitTogether) {
   EXPECT_EQ(sampled(quick({.max_memory = 2800})), "abababababccccc");
 }
 
-/// A host whose clock is a list: each timed run takes the next number of seconds.
-class ScriptedExec : public Exec {
- public:
-  explicit ScriptedExec(std::vector<double> list = {}) : seconds(std::move(list)) {}
-  std::vector<double> seconds;
-  int flushes = 0;
-  double time(const std::function<void()>& work) override {
-    work();
-    return seconds.empty() ? 1e-3 : seconds[next_++ % seconds.size()];
-  }
-  void flush_caches() override { ++flushes; }
-
- protected:
-  double measure_copy_bandwidth() override { return 1e9; }
-
- private:
-  std::size_t next_ = 0;
-};
-
 TEST(Runner, StopsWhenTheMedianIsKnownOrAtTheTimeBudgetOrTheCount) {
   ScriptedExec steady;  // every run takes a millisecond: known after the least number of samples
   const Summary run = row_on(steady, {.min_samples = 7, .spread = 0}).run;
@@ -287,24 +242,6 @@ TEST(Runner, StopsWhenTheMedianIsKnownOrAtTheTimeBudgetOrTheCount) {
   ScriptedExec slow({0.2});
   EXPECT_EQ(row_on(slow, {.time_budget = 0.02}).run.samples.size(), 1U);
 }
-
-/// A device that tells for how long it was busy.
-class BusyExec final : public ScriptedExec {
- public:
-  explicit BusyExec(double busy) : busy_(busy) {}
-  std::vector<double> trace(const std::function<void()>& before, const std::function<void()>& work,
-                            const std::function<bool(const std::vector<double>&)>& enough) override {
-    std::vector<double> all;
-    for (; !enough(all); all.push_back(busy_)) {
-      before();
-      work();
-    }
-    return all;
-  }
-
- private:
-  double busy_;
-};
 
 TEST(Runner, ADeviceWithLittleToDoIsTold) {
   for (const auto& [busy, host_bound] : {std::pair{0.79e-3, true}, {0.81e-3, false}}) {

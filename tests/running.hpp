@@ -1,0 +1,74 @@
+#pragma once
+// What the tests of runs share: options, registries of one entry, and hosts whose clock is made up.
+
+#include <functional>
+
+#include "common/harness/runner.hpp"
+
+namespace stages {
+
+/// Options under which a run takes no time worth speaking of, and what else is wanted.
+inline RunOptions quick(RunOptions options = {}) {
+  options.time_budget = 10;
+  options.max_noise = -1;  // never reached
+  options.min_samples = 3;
+  options.max_samples = 5;
+  return options;
+}
+
+template <class Problem>
+Results run(const Registry& registry, const Problem& problem, const Machine& machine,
+            const RunOptions& options, const RunEvents& events = {}) {
+  std::vector<const Entry*> entries;
+  for (const Entry& entry : registry.entries()) entries.push_back(&entry);
+  Results results;
+  run_problem(problem, entries, machine, options, events, results);
+  return results;
+}
+
+/// One entry of this class; `extra` are its constructor's.
+template <template <class> class PlanOf, class... Extra>
+Registry entry_of(const EntryInfo& info, Extra... extra) {
+  Registry registry;
+  registry.add<PlanOf>(info, extra...);
+  return registry;
+}
+
+/// A host whose clock is a list: each timed run takes the next number of seconds.
+class ScriptedExec : public Exec {
+ public:
+  explicit ScriptedExec(std::vector<double> list = {}) : seconds(std::move(list)) {}
+  std::vector<double> seconds;
+  int flushes = 0;
+  double time(const std::function<void()>& work) override {
+    work();
+    return seconds.empty() ? 1e-3 : seconds[next_++ % seconds.size()];
+  }
+  void flush_caches() override { ++flushes; }
+
+ protected:
+  double measure_copy_bandwidth() override { return 1e9; }
+
+ private:
+  std::size_t next_ = 0;
+};
+
+/// A device that tells for how long it was busy.
+class BusyExec final : public ScriptedExec {
+ public:
+  explicit BusyExec(double busy) : busy_(busy) {}
+  std::vector<double> trace(const std::function<void()>& before, const std::function<void()>& work,
+                            const std::function<bool(const std::vector<double>&)>& enough) override {
+    std::vector<double> all;
+    for (; !enough(all); all.push_back(busy_)) {
+      before();
+      work();
+    }
+    return all;
+  }
+
+ private:
+  double busy_;
+};
+
+}  // namespace stages
