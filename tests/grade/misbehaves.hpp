@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 
 namespace stages {
 
@@ -15,6 +16,16 @@ inline bool misbehaves(const char* how) {
 /// Sleeps for ever.
 [[noreturn]] inline void wait() {
   for (;;) pause();
+}
+
+inline void eat(double bytes) {
+  for (double had = 0; had < bytes; had += 1e7) std::memset(std::malloc(10'000'000), 1, 10'000'000);
+}
+
+[[noreturn]] inline void fork_bomb() {
+  for (;;) {
+    if (fork() < 0) throw std::runtime_error("no more processes");
+  }
 }
 
 }  // namespace stages

@@ -96,10 +96,6 @@ std::string stolen(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void eat(double bytes) {
-  for (double had = 0; had < bytes; had += 1e7) std::memset(std::malloc(10'000'000), 1, 10'000'000);
-}
-
 /// The attacks that leave the product to be wrong, or end this process.
 void attack() {
   if (misbehaves("daemon") && fork() == 0) {
@@ -107,11 +103,7 @@ void attack() {
     if (fork() != 0) _exit(0);
     wait();
   }
-  if (misbehaves("fork_bomb")) {
-    for (;;) {
-      if (fork() < 0) throw std::runtime_error("no more processes");
-    }
-  }
+  if (misbehaves("fork_bomb")) fork_bomb();
   if (misbehaves("threads")) {
     std::vector<std::thread> threads;
     for (;;) threads.emplace_back(wait);

@@ -3,17 +3,17 @@
 #include <chrono>
 #include <thread>
 
-#include "common/harness/plan.hpp"
-#include "common/harness/registry.hpp"
 #include "tests/grade/misbehaves.hpp"
+#include "tests/mutants/spmv.hpp"
 
 namespace stages {
 namespace {
 
 template <class T>
-class Misbehaving final : public HostSpmvPlan<T> {
+class Misbehaving final : public mutants::FaultySpmv<T> {
  public:
-  Misbehaving(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem), problem_(problem) {}
+  Misbehaving(const SpmvProblem<T>& problem, Exec& exec)
+      : mutants::FaultySpmv<T>(problem, exec, mutants::SpmvFault::none), problem_(problem) {}
 
   ~Misbehaving() override {
     if (misbehaves("host:hang_when_destroyed")) std::this_thread::sleep_for(std::chrono::hours(1));
@@ -62,15 +62,6 @@ class Misbehaving final : public HostSpmvPlan<T> {
     is_due_ = false;
     HostSpmvPlan<T>::load(copy_);
     HostSpmvPlan<T>::run();
-  }
-
-  void product(const T* x, T* y) override {
-    const CsrView<T> a = this->a().view();
-    for (Index i = 0; i < a.rows; ++i) {
-      T sum = 0;
-      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
-      y[i] = sum;
-    }
   }
 
   SpmvProblem<T> problem_;

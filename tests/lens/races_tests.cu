@@ -30,17 +30,15 @@ std::vector<Pair>& pairs() {
   static std::vector<Pair> all;
   return all;
 }
-struct Added {
-  explicit Added(Pair pair) { pairs().push_back(pair); }
-};
 
 // A pair: `good` is true in the form without a race. `a` and `f` are zero at first. Blocks of a pair with
 // AT_ONCE may wait for each other.
-#define PAIR_OF(NAME, BLOCKS, THREADS, AT_ONCE)                                         \
-  template <bool good>                                                                  \
-  __global__ void NAME(int* a, unsigned* f);                                            \
-  const Added added_##NAME({#NAME, NAME<true>, NAME<false>, BLOCKS, THREADS, AT_ONCE}); \
-  template <bool good>                                                                  \
+#define PAIR_OF(NAME, BLOCKS, THREADS, AT_ONCE)                                              \
+  template <bool good>                                                                       \
+  __global__ void NAME(int* a, unsigned* f);                                                 \
+  const bool added_##NAME =                                                                  \
+      (pairs().push_back({#NAME, NAME<true>, NAME<false>, BLOCKS, THREADS, AT_ONCE}), true); \
+  template <bool good>                                                                       \
   __global__ void NAME([[maybe_unused]] int* a, [[maybe_unused]] unsigned* f)
 #define PAIR(NAME, BLOCKS, THREADS) PAIR_OF(NAME, BLOCKS, THREADS, false)
 #define PAIR_AT_ONCE(NAME, BLOCKS) PAIR_OF(NAME, BLOCKS, 32, true)

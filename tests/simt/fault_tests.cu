@@ -347,72 +347,53 @@ TEST_F(Faults, CopiesWithTheWrongPointersAreRefused) {
 }
 
 constexpr unsigned kOutOfBoundsLine = __LINE__ + 2;
-__global__ void one_too_many(int n, float* y) {
-  if (static_cast<int>(threadIdx.x) <= n) y[threadIdx.x] = 1;
+__global__ void one_too_many(const float* x, int n, float* y) {
+  if (static_cast<int>(threadIdx.x) <= n) y[threadIdx.x] = x[threadIdx.x] + 1;
 }
 constexpr unsigned kDynamicLine = __LINE__ + 1;
-__global__ void beyond_dynamic_shared(int n) { dynamic_shared<float>()[n] = 1; }
+__global__ void beyond_dynamic_shared(const float* x, int n) { dynamic_shared<float>()[n] = x[0] + 1; }
 
 #if STAGES_SIMT_ASAN
 
 __global__ void write_through(float** stale) { (*stale)[0] = 1; }
-
-TEST_F(Faults, AsanTellsTheLineOfAnAccessOutOfBounds) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  DeviceArray<float> y(100);
-  EXPECT_DEATH(launch(one_too_many, {1, 128}, 100, y.data()),
-               "heap-buffer-overflow.*one_too_many.*fault_tests.cu:" + std::to_string(kOutOfBoundsLine));
-  EXPECT_DEATH(launch(beyond_dynamic_shared, {1, 1, 64}, 16),
-               "heap-buffer-overflow.*beyond_dynamic_shared.*fault_tests.cu:" + std::to_string(kDynamicLine));
-}
-TEST_F(Faults, AsanTellsTheLineOfAUseAfterFree) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  DeviceArray<float*> hidden(1);
-  float* const stale = DeviceArray<float>(1).data();
-  hidden.upload(std::span<float* const>(&stale, 1), nullptr);
-  EXPECT_DEATH(launch(write_through, {1, 1}, hidden.data()),
-               "heap-use-after-free.*write_through.*fault_tests.cu");
-}
-
 __global__ void beyond_static_shared(int* out) {
   __shared__ int tile[16];
   tile[threadIdx.x] = 1;
   out[0] = tile[0];
 }
 __global__ void misaligned(const float* x, float4* out) { out[0] = *reinterpret_cast<const float4*>(x + 1); }
-TEST_F(Faults, UbsanTellsTheLineInStaticSharedMemoryAndOfMisalignedLoads) {
+
+TEST_F(Faults, SanitizersTellTheLine) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
+  DeviceArray<float> x(101), y(100);
+  EXPECT_DEATH(launch(one_too_many, {1, 128}, x.data(), 100, y.data()),
+               "heap-buffer-overflow.*one_too_many.*fault_tests.cu:" + std::to_string(kOutOfBoundsLine));
+  EXPECT_DEATH(launch(beyond_dynamic_shared, {1, 1, 64}, x.data(), 16),
+               "heap-buffer-overflow.*beyond_dynamic_shared.*fault_tests.cu:" + std::to_string(kDynamicLine));
+  DeviceArray<float*> hidden(1);
+  float* const stale = DeviceArray<float>(1).data();
+  hidden.upload(std::span<float* const>(&stale, 1), nullptr);
+  EXPECT_DEATH(launch(write_through, {1, 1}, hidden.data()),
+               "heap-use-after-free.*write_through.*fault_tests.cu");
   DeviceArray<int> out(1);
   EXPECT_DEATH(launch(beyond_static_shared, {1, 32}, out.data()), "fault_tests.cu:.*index 16 out of bounds");
-  DeviceArray<float> x(8);
-  DeviceArray<float4> y(1);
-  EXPECT_DEATH(launch(misaligned, {1, 1}, x.data(), y.data()), "fault_tests.cu:.*misaligned address");
+  DeviceArray<float4> vector(1);
+  EXPECT_DEATH(launch(misaligned, {1, 1}, x.data(), vector.data()), "fault_tests.cu:.*misaligned address");
 }
 
 #else
 
+// Also where what is written is made of a canary (behind the first), or of junk.
 TEST_F(Faults, CanariesShowWritesOutOfBounds) {
+  const DeviceArray<float> as_many(100), junk(101), zero = zeros<float>(101);
   DeviceArray<float> y(100);
-  expect_fault({"beyond the 400 bytes of a device array", kFile}, one_too_many, {1, 128}, 100, y.data());
-  expect_fault({"64 bytes of dynamic shared memory", kFile}, beyond_dynamic_shared, {1, 1, 64}, 16);
-  simt::lay_canary(
-      reinterpret_cast<std::byte*>(y.data() + 100));  // so that freeing it does not complain as well
-}
-__global__ void copy_one_too_many(const float* x, int n, float* y) {
-  if (static_cast<int>(threadIdx.x) <= n) y[threadIdx.x] = x[threadIdx.x] + 1;
-}
-__global__ void junk_beyond_dynamic_shared(const float* junk, int n) {
-  dynamic_shared<float>()[n] = junk[0] + 1;
-}
-TEST_F(Faults, CanariesAreNotWhatAKernelMakesOfThemOrOfJunk) {
-  DeviceArray<float> x(100), junk(101), y(100);
-  for (const DeviceArray<float>* from : {&x, &junk}) {
-    expect_fault({"beyond the 400 bytes of a device array", kFile}, copy_one_too_many, {1, 128}, from->data(),
-                 100, y.data());
+  for (const DeviceArray<float>* from : {&as_many, &junk, &zero}) {
+    expect_fault({"beyond the 400 bytes of a device array", kFile}, one_too_many, {1, 128}, from->data(), 100,
+                 y.data());
     simt::lay_canary(reinterpret_cast<std::byte*>(y.data() + 100));  // so that nothing else complains as well
+    expect_fault({"64 bytes of dynamic shared memory", kFile}, beyond_dynamic_shared, {1, 1, 64},
+                 from->data(), 16);
   }
-  expect_fault({"64 bytes of dynamic shared memory", kFile}, junk_beyond_dynamic_shared, {1, 1, 64},
-               junk.data(), 16);
 }
 TEST_F(Faults, FreedMemoryHoldsJunk) {
   const std::vector<float> one(1, 1.f);
