@@ -24,6 +24,7 @@
 #include "common/matrix/statistics.hpp"
 #include "tests/expect.hpp"
 #include "tests/in_run.hpp"
+#include "tests/mutants/spmv.hpp"
 #include "tests/reached.hpp"
 
 namespace stages {
@@ -357,17 +358,14 @@ TEST(RealMatrices, EveryOperationOnEveryFile) {
   EXPECT_GT(read, 0) << "no file could be read";
 }
 
-/// Refuses everything, for a reason that `extra` gives.
+/// Refuses everything, not always with a number.
 template <class T>
-class Refuses final : public HostSpmvPlan<T> {
+class Refuses final : public mutants::FaultySpmv<T> {
  public:
-  Refuses(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
+  using mutants::FaultySpmv<T>::FaultySpmv;
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& /*exec*/) {
     return problem.a->rows % 2 == 0 ? "takes 3 rows" : "does not like it";
   }
-
- private:
-  void product(const T*, T*) override {}
 };
 
 TEST(Battery, AnEntryThatRunsNothingFails) {
@@ -400,7 +398,7 @@ TEST(Battery, OnlyADeviceOrATypeRulesOutAnEntry) {
 TEST(Battery, ARefusalNeedsANumber) {
   Exec exec;
   Registry entries;
-  entries.add<Refuses>({.name = "x/refuses", .idea = "refuses"});
+  entries.add<Refuses>({.name = "x/refuses", .idea = "refuses"}, mutants::SpmvFault::none);
   const Tally tally = battery::run<float>(entries.entries().front(), exec, Size::small);
   EXPECT_EQ(tally.ran, 0);
   EXPECT_GT(tally.skips.size(), tally.failures.size());

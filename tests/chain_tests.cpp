@@ -3,6 +3,7 @@
 #include "common/harness/chain.hpp"
 
 #include "common/battery/matrices.hpp"
+#include "common/matrix/generate.hpp"
 #include "tests/expect.hpp"
 #include "tests/mutants/spgemm.hpp"
 #include "tests/running.hpp"
@@ -66,10 +67,8 @@ std::vector<ResultRow> rows_of(Kind fault, const SpgemmProblem<double>& problem,
 
 /// A path of n steps: its powers have one non-zero a row less each time, and then none.
 SpgemmProblem<double> path(Index n, Index rounds) {
-  Coo<double> coo;
-  coo.rows = coo.cols = n;
-  for (Index i = 0; i + 1 < n; ++i) coo.push(i, i + 1, 1);
-  const auto a = std::make_shared<const Csr<double>>(to_csr(coo));
+  const auto a =
+      std::make_shared<const Csr<double>>(generate<double>(fmt::format("gen:diagonal:n={},offset=1", n)));
   return make_spgemm_problem<double>("path", a, a, Destination::host, rounds);
 }
 

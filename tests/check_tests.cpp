@@ -261,14 +261,6 @@ Csr<float> product(const SpgemmProblem<float>& problem, const SpgemmOperands<flo
   return plan.fetch();
 }
 
-struct SmallSpgemm {
-  SpgemmProblem<float> problem = make_spgemm_problem("c", share<float>(matrices::uneven(30, 40, 4)),
-                                                     share<float>(matrices::uneven(40, 25, 4)));
-  SpgemmOperands<float> in = make_operands(problem, ValueKind::integer, 1);
-  Csr<float> c = product(problem, in);
-  std::string failure() const { return verify(problem, in, c, ValueKind::integer, {}).failure; }
-};
-
 TEST(Check, EntriesOfASparseResultBeyondTheRangeAreCounted) {
   const auto problem =
       make_spgemm_problem("c", share<float>(matrices::dense(4, 3)), share<float>(matrices::dense(3, 5)));
@@ -282,10 +274,13 @@ TEST(Check, EntriesOfASparseResultBeyondTheRangeAreCounted) {
 }
 
 TEST(Check, NamesWhatIsWrongWithTheStructure) {
-  const auto expect = [](const char* text, auto&& spoil) {
-    SmallSpgemm s;
-    spoil(s.c);
-    EXPECT_TRUE(has(s.failure(), text));
+  const auto problem = make_spgemm_problem("c", share<float>(matrices::uneven(30, 40, 4)),
+                                           share<float>(matrices::uneven(40, 25, 4)));
+  const auto in = make_operands(problem, ValueKind::integer, 1);
+  const auto expect = [&](const char* text, auto&& spoil) {
+    Csr<float> c = product(problem, in);
+    spoil(c);
+    EXPECT_TRUE(has(verify(problem, in, c, ValueKind::integer, {}).failure, text));
   };
   expect("C is 29 x 25", [](auto& c) { c.rows = 29; });
   expect("row_ptr has 0 elements", [](auto& c) { c.row_ptr.clear(); });
@@ -295,18 +290,17 @@ TEST(Check, NamesWhatIsWrongWithTheStructure) {
 }
 
 TEST(Check, IntegersSeeAWrongValueOutsideTheSample) {
-  SmallSpgemm s;
-  s.problem = make_spgemm_problem("c", share<float>(matrices::uneven(3000, 40, 4)),
-                                  share<float>(matrices::uneven(40, 25, 4)));
-  s.in = make_operands(s.problem, ValueKind::integer, 1);
-  const Csr<float> good = product(s.problem, s.in);
+  const auto problem = make_spgemm_problem("c", share<float>(matrices::uneven(3000, 40, 4)),
+                                           share<float>(matrices::uneven(40, 25, 4)));
+  const auto in = make_operands(problem, ValueKind::integer, 1);
+  const Csr<float> good = product(problem, in);
   const CheckOptions few{.budget = 200};
   for (std::size_t k = 7; k < good.values.size(); k += 997) {
     Csr<float> bad = good;
     bad.values[k] += 1;
-    EXPECT_FALSE(verify(s.problem, s.in, bad, ValueKind::integer, {}, few).passed()) << k;
+    EXPECT_FALSE(verify(problem, in, bad, ValueKind::integer, {}, few).passed()) << k;
   }
-  const auto report = verify(s.problem, s.in, good, ValueKind::integer, {}, few);
+  const auto report = verify(problem, in, good, ValueKind::integer, {}, few);
   EXPECT_EQ(report.failure, "");
   EXPECT_TRUE(report.sampled());
 }

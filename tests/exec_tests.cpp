@@ -66,23 +66,19 @@ TEST(Exec, NestedPhasesBothCountAndEndWhereAnExceptionLeavesThem) {
   EXPECT_GE(exec.phases()[1].seconds, exec.phases()[0].seconds);
 }
 
-TEST(Exec, IsAloneOnAHostThatIsReal) {
+TEST(Exec, IsAloneOnAHostThatIsRealWithinItsLimits) {
   Exec exec;
   EXPECT_EQ(exec.communicator().max(2.5), 2.5);
   EXPECT_FALSE(exec.simulated());
   EXPECT_TRUE(has(exec.device(), "one thread"));
+  EXPECT_GT(exec.memory_limit(), 1e6);
+  EXPECT_LT(exec.memory_limit(), total_memory_bytes());
+  EXPECT_GE(available_processors(), 1);
   int runs = 0;
   const auto recorded = exec.record([&] { ++runs; });
   EXPECT_EQ(runs, 0);
   recorded();
   EXPECT_EQ(runs, 1);
-}
-
-TEST(Exec, LimitsAreWithinTheMachine) {
-  Exec exec;
-  EXPECT_GT(exec.memory_limit(), 1e6);
-  EXPECT_LT(exec.memory_limit(), total_memory_bytes());
-  EXPECT_GE(available_processors(), 1);
 }
 
 TEST(Exec, AreasBeyondTheCachesLeaveMemoryFree) {

@@ -6,12 +6,12 @@
 
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
-#include "common/harness/runner.hpp"
 #include "tests/in_run.hpp"
 #include "tests/mutants/elsewhere.hpp"
 #include "tests/mutants/spgemm.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
+#include "tests/running.hpp"
 
 namespace stages {
 namespace {
@@ -39,9 +39,9 @@ struct Mutant {
 
 template <template <class> class PlanOf, class Fault>
 Entry entry_with(const std::string& name, Fault fault, const Claims& claims = {}) {
-  Registry registry;
-  registry.add<PlanOf>({.name = name, .idea = "a planted fault", .claims = claims}, fault);
-  return registry.entries().front();
+  return entry_of<PlanOf>({.name = name, .idea = "a planted fault", .claims = claims}, fault)
+      .entries()
+      .front();
 }
 
 template <template <class> class PlanOf, class Fault>

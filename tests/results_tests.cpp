@@ -304,18 +304,16 @@ TEST(Format, ThreeDigitsAndAUnit) {
 }
 
 ResultRow row_of(const char* entry, double seconds, int ranks) {
-  ResultRow row;
-  row.problem = {.matrix = "m", .op = Op::spgemm, .type = "f64", .rows = 4, .cols = 4, .nnz = 9};
-  row.entry = entry;
-  row.run = summarize(std::vector<double>(7, seconds));
-  row.ranks = ranks;
-  row.mpi = std::string_view(entry).starts_with("02_");
-  row.checked = true;
-  row.check.rows = row.check.rows_checked = 4;
-  row.phases = {{"compute", seconds / 2}, {"gather", seconds / 4}};
-  row.metrics = {
-      {"compute_seconds", seconds / 2, "s"}, {"bytes_moved", 1e6, "B"}, {"lost", std::nan(""), ""}};
-  return row;
+  return {.problem = {.matrix = "m", .op = Op::spgemm, .type = "f64", .rows = 4, .cols = 4, .nnz = 9},
+          .entry = entry,
+          .checked = true,
+          .check = {.rows_checked = 4, .rows = 4},
+          .mpi = std::string_view(entry).starts_with("02_"),
+          .ranks = ranks,
+          .run = summarize(std::vector<double>(7, seconds)),
+          .phases = {{"compute", seconds / 2}, {"gather", seconds / 4}},
+          .metrics = {
+              {"compute_seconds", seconds / 2, "s"}, {"bytes_moved", 1e6, "B"}, {"lost", std::nan(""), ""}}};
 }
 
 Results sweep_of_three() {

@@ -539,22 +539,18 @@ TEST(Runner, SimulatedRunsAreCheckedAndTellWhatTheyCountedAndAreNeverTimed) {
 }
 
 ResultRow timed_row(const char* entry, double run, double prepare, const char* previous = "") {
-  ResultRow row;
-  row.entry = entry;
-  row.previous = previous;
-  row.peer = row.entry.starts_with("vendor/");
-  row.prepare = prepare;
-  row.run = summarize({run});
-  return row;
+  return {.entry = entry,
+          .previous = previous,
+          .peer = std::string_view(entry).starts_with("vendor/"),
+          .prepare = prepare,
+          .run = summarize({run})};
 }
 
 TEST(Relations, StepsPeersAndBreakEven) {
-  ResultRow skipped;
-  skipped.status = Status::skipped;
   Results results;
   results.rows = {timed_row("other/problem", 1e-9, 0),
                   timed_row("01/slow", 4, 0),
-                  skipped,
+                  {.status = Status::skipped},
                   timed_row("02/fast", 1, 10, "01/slow"),
                   timed_row("03/worse", 5, 1, "02/fast"),
                   timed_row("vendor/a", 3, 10),

@@ -16,6 +16,7 @@
 #include "06_cuda_register/stage.hpp"
 #include "07_spmm/stage.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
+#include "common/harness/product.hpp"
 #include "tests/cuda_mutants/support.hpp"
 
 namespace stages::cuda_mutants {
@@ -47,9 +48,7 @@ Way way_of(const Entry& entry, const Problem& problem, Exec& exec) {
     return {{}, *why};
   }
   simt::take_kernels_that_ran();
-  const auto plan = entry.on<Problem>().prepare(problem, exec);
-  run_once(*plan, problem);
-  exec.synchronize();
+  one_product(entry, problem, exec)();
   return {simt::take_kernels_that_ran(), {}};
 }
 

@@ -331,13 +331,8 @@ TEST_F(HashParts, TheOrderOfThreadsDoesNotShow) {
        {problem<float>("short", matrices::uneven(20, 300, 60), matrices::uneven(300, 90, 4)),
         problem<float>("long", matrices::uneven(9, 40, 20), matrices::uneven(40, 900, 250)),
         problem<float>("hub", matrices::dense_row(3, 600, 1), spread(matrices::uneven(600, 300, 4), 8))}) {
-    for (const Entry& entry : registry.entries()) {
-      const std::vector<Csr<float>> results = in_every_schedule(entry, p);
-      for (const Csr<float>& c : results) {
-        EXPECT_EQ(c.col_idx, results.front().col_idx) << entry.name << ", " << p.name;
-        EXPECT_EQ(c.values, results.front().values) << entry.name << ", " << p.name;
-      }
-    }
+    for (const Entry& entry : registry.entries())
+      EXPECT_TRUE(all_bits_agree(entry, p)) << entry.name << ", " << p.name;
   }
 }
 

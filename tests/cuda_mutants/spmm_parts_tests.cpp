@@ -1,21 +1,27 @@
-// The entries of step 7 with shares, chunks and strips so small that small matrices have many of them.
+// The entries of step 7 with shares, chunks and strips so small that small matrices have many of them; and what
+// its fast entries are made of: pieces of B, kinds of rows, samples of tiles, and the form for each.
 
-#include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
+#include "07_spmm/fast/adaptive.hpp"
 #include "07_spmm/fast/balanced.hpp"
+#include "07_spmm/fast/packed_b.hpp"
 #include "07_spmm/fast/whole_rows.hpp"
 #include "07_spmm/row_order.hpp"
 #include "07_spmm/stage.hpp"
+#include "07_spmm/tiles.hpp"
 #include "common/matrix/error.hpp"
 #include "tests/cuda_mutants/support.hpp"
 
 namespace stages::cuda_mutants {
 namespace {
 
+using spmm::Piece;
+using spmm::RowOrder;
+using Adaptive = OnDevice;
 using SmallParts = OnDevice;
 using HubRows = OnDevice;
 using PackedB = OnDevice;
@@ -81,11 +87,11 @@ Registry with_small_parts(bool aligned) {
   const auto whole_rows = [&](const char* name, const spmm::RowForm& form) {
     spmm::add_whole_rows(registry, fmt::format("whole_rows,{},{},{}", name, form.nonzeros, form.lanes), form);
   };
-  whole_rows("as_they_lie", {.order = spmm::RowOrder::as_they_lie});
+  whole_rows("as_they_lie", {.order = RowOrder::as_they_lie});
   for (const Index nonzeros : {1, 16, 1000})
-    whole_rows("by_length", {.order = spmm::RowOrder::by_length, .nonzeros = nonzeros});
+    whole_rows("by_length", {.order = RowOrder::by_length, .nonzeros = nonzeros});
   for (const Index lanes : {8, 16})
-    whole_rows("lanes", {.order = spmm::RowOrder::by_length, .nonzeros = 8, .lanes = lanes});
+    whole_rows("lanes", {.order = RowOrder::by_length, .nonzeros = 8, .lanes = lanes});
 
   for (const Index share : {7, 33}) {
     spmm::add_equal_shares(registry, fmt::format("equal_shares,share={}", share), share);
@@ -123,13 +129,6 @@ void multiply_in_small_parts() {
 TEST_F(SmallParts, SpmmOfFloats) { multiply_in_small_parts<float>(); }
 
 TEST_F(SmallParts, SpmmOfDoubles) { multiply_in_small_parts<double>(); }
-
-bool all_bits_agree(const Entry& entry, const SpmmProblem<float>& problem) {
-  const auto results = in_every_schedule(entry, problem);
-  return std::all_of(results.begin(), results.end(), [&](const Dense<float>& c) {
-    return std::memcmp(c.data.data(), results.front().data.data(), c.data.size() * sizeof(float)) == 0;
-  });
-}
 
 void expect_same_bits(const Registry& registry, const SpmmProblem<float>& problem) {
   for (const Entry& entry : registry.entries()) {
@@ -255,7 +254,7 @@ TEST_F(SmallParts, ColumnsBesideAWideStripHaveAForm) {
 /// Blocks, long rows of groups, warps, short ones and empty ones.
 TEST_F(WholeRows, OfAllKindsAtOnce) {
   Registry registry;
-  spmm::add_whole_rows(registry, "rows", {.order = spmm::RowOrder::by_length, .nonzeros = 32});
+  spmm::add_whole_rows(registry, "rows", {.order = RowOrder::by_length, .nonzeros = 32});
   const std::vector<Index> lengths = {5, 600, 0, 20, 100, 1, 20, 100, 0, 5, 100, 20, 1, 3, 4};
   for (const Index n_cols : {16, 32, 48, 100})
     expect_good(registry, product<float>(matrices::with_row_lengths(lengths), n_cols));
@@ -300,14 +299,12 @@ TEST_F(SmallParts, WhatExceedsAnIndexIsRefused) {
     SpmmProblem<float> problem = product<float>(matrices::dense(2, 2), 4);
     EXPECT_EQ(refusal(problem), "");
     problem.ldb = Offset{kMost} + 1;
-    EXPECT_NE(refusal(problem).find("leading dimensions of B and C are 2147483648 and 4;"),
-              std::string::npos);
+    EXPECT_TRUE(has(refusal(problem), "leading dimensions of B and C are 2147483648 and 4;"));
     problem.n_cols = kMost - 256;
     problem.ldb = problem.ldc = problem.n_cols;
     EXPECT_EQ(refusal(problem), "");
     ++problem.n_cols;
-    EXPECT_NE(refusal(problem).find("B has 2147483392 columns; these kernels take up to 2147483391"),
-              std::string::npos);
+    EXPECT_TRUE(has(refusal(problem), "B has 2147483392 columns; these kernels take up to 2147483391"));
   }
 }
 
@@ -377,6 +374,120 @@ TEST_F(DenseTiles, LeaveWhatIsNotFiniteInItsRows) {
     EXPECT_GT(finite, 40);
     EXPECT_LT(finite, std::ssize(plain.data) - 2);
   }
+}
+
+std::vector<Piece> pieces_of_floats(Index n_cols, Index strip = 64) {
+  return spmm::pieces_of<float>(n_cols, strip);
+}
+
+TEST(PiecesOfB, HasWholeStripsALineAndWhatIsLess) {
+  using Pieces = std::vector<Piece>;
+  EXPECT_EQ(pieces_of_floats(33), (Pieces{{0, 32, 32}, {32, 1, 1}}));
+  EXPECT_EQ(pieces_of_floats(63), (Pieces{{0, 63, 64}}));
+  EXPECT_EQ(pieces_of_floats(257), (Pieces{{0, 256, 64}, {256, 1, 1}}));
+  EXPECT_EQ(pieces_of_floats(3, 32), (Pieces{{0, 3, 4}}));
+  // Padded to a strip, to a line, and neither.
+  EXPECT_EQ(pieces_of_floats(64 + 41), (Pieces{{0, 105, 64}}));
+  EXPECT_EQ(pieces_of_floats(64 + 20), (Pieces{{0, 64, 64}, {64, 20, 32}}));
+  EXPECT_EQ(pieces_of_floats(64 + 12), (Pieces{{0, 64, 64}, {64, 12, 16}}));
+  EXPECT_EQ(pieces_of_floats(64 + 8), (Pieces{{0, 64, 64}, {64, 8, 8}}));
+  EXPECT_EQ(pieces_of_floats(64 + 40), (Pieces{{0, 64, 64}, {64, 32, 32}, {96, 8, 8}}));
+  EXPECT_EQ(pieces_of_floats(64 + 16), (Pieces{{0, 64, 64}, {64, 16, 16}}));
+  EXPECT_EQ(spmm::pieces_of<double>(52, 32), (Pieces{{0, 32, 32}, {32, 16, 16}, {48, 4, 4}}));
+}
+
+/// The pieces of one number of columns follow each other, and their arrays' rows fit into lines.
+void expect_whole(std::span<const Piece> pieces, Index n_cols, Index strip, Index line) {
+  Index next = 0;
+  for (const Piece& piece : pieces) {
+    EXPECT_EQ(piece.first, next) << "N = " << n_cols;
+    EXPECT_TRUE(piece.strip % line == 0 || line % piece.strip == 0) << "N = " << n_cols;
+    EXPECT_TRUE(piece.strip == strip || piece.strips() == 1) << "N = " << n_cols;
+    EXPECT_LT(Offset{piece.strips()} * piece.strip - piece.columns, line) << "N = " << n_cols;
+    next += piece.columns;
+  }
+  EXPECT_EQ(next, n_cols);
+  EXPECT_LE(pieces.size(), spmm::kMostPieces);
+}
+
+TEST(PiecesOfB, HasAllColumnsOnce) {
+  for (Index n_cols = 1; n_cols <= 300; ++n_cols) {
+    for (const Index lines : {1, 2}) {
+      expect_whole(pieces_of_floats(n_cols, lines * 32), n_cols, lines * 32, 32);
+      expect_whole(spmm::pieces_of<double>(n_cols, lines * 16), n_cols, lines * 16, 16);
+    }
+  }
+}
+
+TEST(PiecesOfB, LinesAreCountedAsTheyLie) {
+  using spmm::lines_as_it_lies, spmm::lines_packed;
+  EXPECT_EQ(lines_as_it_lies(32, 32, 32, 32), 1);
+  EXPECT_EQ(lines_as_it_lies(64, 64, 64, 32), 2);
+  EXPECT_EQ(lines_as_it_lies(32, 48, 32, 32), 1.5);           // every second row begins in the middle
+  EXPECT_EQ(lines_as_it_lies(33, 33, 32, 32), 1 + 63 / 32.);  // one of 32 rows begins with a line
+  EXPECT_EQ(lines_as_it_lies(100, 100, 64, 32), 2 + 7 / 8. + 2);
+  for (const auto& [n_cols, lines] : {std::pair{33, 2}, {63, 2}, {100, 4}, {257, 9}})
+    EXPECT_EQ(lines_packed(pieces_of_floats(n_cols), 32), lines);
+  EXPECT_EQ(lines_packed(pieces_of_floats(12, 32), 32), 1);
+}
+
+TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
+  using Counts = std::array<double, 3>;
+  // How many have a block, how many of those with a group come before warps, and how many have a warp; with 16
+  // non-zeros for a group of 8 lanes.
+  const auto kinds_of = [](const std::vector<Index>& lengths) {
+    Registry registry;
+    spmm::add_whole_rows(registry, "rows", {.order = RowOrder::by_length, .nonzeros = 16});
+    GpuExec exec;
+    const auto problem = make_spmm_problem<float>(
+        {.name = "rows", .a = share<float>(matrices::with_row_lengths(lengths)), .n_cols = 32});
+    const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
+    return Counts{metric(*plan, "rows_of_blocks"), metric(*plan, "rows_of_groups_first"),
+                  metric(*plan, "rows_of_warps")};
+  };
+  EXPECT_EQ(kinds_of({8, 9, 16, 17}), Counts({0, 2, 1}));
+  // A warp has four groups. Where rows are even, it takes twice their part.
+  EXPECT_EQ(kinds_of({128, 128, 129}), Counts({1, 0, 2}));
+  std::vector<Index> uneven(40, 1);
+  uneven[7] = 64;
+  uneven[11] = 65;
+  EXPECT_EQ(kinds_of(uneven), Counts({1, 0, 1}));
+}
+
+// What it chooses by: a matrix that fills tiles, one that does not, and rows too short for any.
+TEST(Tiles, AreSampled) {
+  using namespace matrices;
+  const auto sample = [](const Matrix& a) { return spmm::sample_tiles(convert_values<float>(a)); };
+  EXPECT_EQ(sample(dense(32, 64)).filled, 1);
+  EXPECT_EQ(sample(dense(32, 64)).short_rows, 0);
+  EXPECT_EQ(sample(dense(24, 64)).filled, 0.75);       // the second band has 8 rows of 16
+  EXPECT_EQ(sample(dense(16 * 1000, 4)).filled, 0.5);  // tiles have 8 columns
+  EXPECT_EQ(sample(empty(35, 9)).filled, 0);
+  EXPECT_EQ(sample(empty(35, 9)).short_rows, 1);
+  EXPECT_EQ(sample(with_row_lengths(std::vector<Index>{3, 40, 40, 0})).short_rows, 0.5);
+  // 300 bands, of which 256 are looked at. In the last half rows are half as long, and tiles half as full.
+  std::vector<Index> lengths(16 * 300, 8);
+  for (std::size_t i = lengths.size() / 2; i < lengths.size(); ++i) lengths[i] = 4;
+  EXPECT_NEAR(sample(with_row_lengths(lengths)).filled, 0.75, 0.01);
+  EXPECT_EQ(sample(empty(0, 0)).short_rows, 0);
+}
+
+TEST_F(Adaptive, MultipliesInEachOfItsForms) {
+  Registry registry;
+  spmm::add_adaptive(registry, "adaptive");
+  GpuExec exec;
+  const auto expect = [&]<class T>(T, const Matrix& a, Index n_cols, const std::string& form) {
+    const auto problem = make_spmm_problem<T>({.name = form, .a = share<T>(a), .n_cols = n_cols});
+    expect_good(registry, problem);
+    const auto plan = registry.entries().front().on<SpmmProblem<T>>().prepare(problem, exec);
+    EXPECT_EQ(plan->note(), form) << "N = " << n_cols;
+  };
+  using namespace matrices;
+  expect(1.0f, dense(48, 128), 64, code_capability() >= 80 ? "dense_tiles" : "whole_rows");
+  expect(1.0, dense(48, 128), 64, "whole_rows");
+  expect(1.0f, gaps(64, 49), 32, "whole_rows");
+  expect(1.0f, gaps(64, 49), 31, "balanced");
+  expect(1.0f, empty(64, 49), 32, "balanced");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
-#include "common/harness/check.hpp"
+#include "common/harness/check_parts.hpp"
 #include "common/harness/operands.hpp"
 #if STAGES_SIMULATED
 #include "common/simt/executor.hpp"
@@ -115,6 +115,12 @@ std::vector<typename Problem::Result> in_every_schedule(const Entry& entry, cons
   for (int k = 0; k < 9; ++k) run();
 #endif
   return results;
+}
+
+template <class Problem>
+bool all_bits_agree(const Entry& entry, const Problem& problem) {
+  const auto results = in_every_schedule(entry, problem);
+  return std::ranges::all_of(results, [&](const auto& c) { return checking::same_bits(c, results.front()); });
 }
 
 }  // namespace stages::cuda_mutants

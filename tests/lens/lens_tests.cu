@@ -375,15 +375,9 @@ simt::KernelCounts few_counts() {
   simt::KernelCounts kernel;
   kernel.blocks = 2;
   kernel.read_sectors = 30;
-  simt::SiteCounts load{.access = Access::load, .space = Space::global};
-  load.requests = 8;
-  load.sectors = 40;
-  simt::SiteCounts store{.access = Access::store, .space = Space::global};
-  store.requests = 3;
-  store.sectors = 6;
-  simt::SiteCounts shared{.access = Access::load, .space = Space::shared};
-  shared.wavefronts = 12;
-  kernel.sites = {load, store, shared};
+  kernel.sites = {{.access = Access::load, .space = Space::global, .requests = 8, .sectors = 40},
+                  {.access = Access::store, .space = Space::global, .requests = 3, .sectors = 6},
+                  {.access = Access::load, .space = Space::shared, .wavefronts = 12}};
   return kernel;
 }
 

@@ -204,22 +204,18 @@ std::vector<StreamCase> stream_cases() {
   };
 }
 
-struct Outcome {
-  std::vector<simt::Race> races;
-  std::string text;
-};
-
-Outcome look(const std::function<void()>& run) {
+/// A line for each race of a run.
+std::string look(const std::function<void()>& run) {
   simt::begin_races(true);
   run();
-  simt::RaceFindings found = simt::end_races();
+  const simt::RaceFindings found = simt::end_races();
   EXPECT_EQ(found.shortage, "");
-  Outcome outcome{std::move(found.races), {}};
-  for (const simt::Race& race : outcome.races) outcome.text += text_of(race) + "\n";
-  return outcome;
+  std::string text;
+  for (const simt::Race& race : found.races) text += text_of(race) + "\n";
+  return text;
 }
 
-Outcome look_at_pair(const Pair& pair, bool good) {
+std::string look_at_pair(const Pair& pair, bool good) {
   DeviceArray<int> a(4096);
   DeviceArray<unsigned> f(64);
   a.fill_bytes(0, nullptr);
@@ -238,9 +234,8 @@ TEST(Races, PairsAreToldApartInEveryOrderOfThreads) {
   for (const char* schedule : {"forward", "reverse", "random:3"}) {
     simt::set_schedule(schedule);
     for (const Pair& pair : pairs()) {
-      EXPECT_FALSE(look_at_pair(pair, false).races.empty())
-          << schedule << ": " << pair.name << ": the race is not found";
-      EXPECT_EQ(look_at_pair(pair, true).text, "") << schedule << ": " << pair.name;
+      EXPECT_NE(look_at_pair(pair, false), "") << schedule << ": " << pair.name << ": the race is not found";
+      EXPECT_EQ(look_at_pair(pair, true), "") << schedule << ": " << pair.name;
     }
   }
   simt::set_schedule("");
@@ -258,13 +253,13 @@ TEST(Races, StreamsNeedAnOrder) {
   for (const StreamCase& c : stream_cases()) {
     for (const auto& [one, two] :
          {std::pair{0, 1}, {0, 2}, {2, 0}, {0, 3}, {3, 0}, {2, 1}, {2, 3}, {1, 3}, {2, 2}}) {
-      const Outcome found = look([&] {
+      const std::string found = look([&] {
         auto first = std::make_unique<Stream>(), second = std::make_unique<Stream>();
         works[one](*first);
         c.between(first, second);
         works[two](*second);
       });
-      EXPECT_EQ(found.races.empty(), c.good) << c.name << ", " << one << " and " << two << ": " << found.text;
+      EXPECT_EQ(found.empty(), c.good) << c.name << ", " << one << " and " << two << ": " << found;
     }
   }
 }
@@ -280,11 +275,11 @@ constexpr unsigned kLineOfLoad = __LINE__ - 2;
 
 TEST(Races, AReportNamesBothSides) {
   DeviceArray<int> a(64);
-  const Outcome found =
+  const std::string found =
       look([&] { launch(told<false>, {.grid = 1, .block = 64}, a.data(), static_cast<unsigned*>(nullptr)); });
-  EXPECT_TRUE(has_all(found.text, {"shared memory", fmt::format("races_tests.cu:{}", kLineOfLoad),
-                                   fmt::format("races_tests.cu:{}", kLineOfLoad - 2),
-                                   "block (0,0,0) thread (", "missing: a __sync"}));
+  EXPECT_TRUE(has_all(found, {"shared memory", fmt::format("races_tests.cu:{}", kLineOfLoad),
+                              fmt::format("races_tests.cu:{}", kLineOfLoad - 2), "block (0,0,0) thread (",
+                              "missing: a __sync"}));
 }
 
 // A sum of many threads without an atomic lacks one, and no barrier; where each has its own place, a barrier.
@@ -306,7 +301,7 @@ TEST(Races, AReportSaysWhatIsMissing) {
   for (const auto& [name, cure] : missing) {
     const auto pair = std::ranges::find(pairs(), name, &Pair::name);
     ASSERT_NE(pair, pairs().end()) << name;
-    const std::string text = look_at_pair(*pair, false).text;
+    const std::string text = look_at_pair(*pair, false);
     EXPECT_NE(text.find("missing: " + cure), std::string::npos) << name << ": " << text;
     // All pairs of two lines have one cure.
     for (const std::string other : {"a __sync", "a __syncwarp", "an atomic operation"})

@@ -2,6 +2,7 @@
 // about their runs.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "common/battery/battery.hpp"
 #include "common/harness/entries.hpp"
@@ -25,13 +26,13 @@ const Registry& all_entries() {
 }
 
 /// Those that run on the ranks and whose name holds the first word, if there is one.
-std::vector<const Entry*> chosen(const World& world) {
+std::vector<std::reference_wrapper<const Entry>> chosen(const World& world) {
   const std::string wanted = world.words.empty() ? "" : world.words.front();
-  std::vector<const Entry*> out;
+  std::vector<std::reference_wrapper<const Entry>> out;
   for (const Entry& entry : all_entries().entries())
     if (entry.needs.mpi && (!entry.needs.gpu || world.gpu != nullptr) &&
         entry.name.find(wanted) != std::string::npos)
-      out.push_back(&entry);
+      out.push_back(entry);
   require(!out.empty(), "no entry's name holds '{}'", wanted);
   return out;
 }
@@ -103,8 +104,7 @@ bool takes_turns([[maybe_unused]] const World& world, [[maybe_unused]] const Ent
 /// Words: the part of an entry's name that chooses entries; none: all.
 MPI_TEST(battery) {
   const battery::Size size = battery::size_from_environment();
-  for (const Entry* const chosen_entry : chosen(world)) {
-    const Entry& entry = *chosen_entry;
+  for (const Entry& entry : chosen(world)) {
     for (const bool single : {true, false}) {
       const battery::Tally tally = single ? battery::run<float>(entry, world.of(entry), size)
                                           : battery::run<double>(entry, world.of(entry), size);
@@ -117,19 +117,19 @@ MPI_TEST(battery) {
   }
   if (size == battery::Size::sweep) return;
   // The battery's cases ask for C on the host; the other destinations where an entry has them.
-  for (const Entry* const entry : chosen(world)) {
-    if (entry->op != Op::spgemm) continue;
+  for (const Entry& entry : chosen(world)) {
+    if (entry.op != Op::spgemm) continue;
     for (const Destination destination :
          {Destination::host, Destination::distributed, Destination::one_gpu}) {
-      const std::string failure = battery::check_chains(*entry, world.of(*entry), destination);
-      require(failure.empty(), "{}, C {}: {}", entry->name, to_string(destination), failure);
+      const std::string failure = battery::check_chains(entry, world.of(entry), destination);
+      require(failure.empty(), "{}, C {}: {}", entry.name, to_string(destination), failure);
     }
     for (const Destination destination : {Destination::distributed, Destination::one_gpu}) {
       for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3"})
-        check_destination(world, *entry, square_on_root<double>(world, spec), destination);
+        check_destination(world, entry, square_on_root<double>(world, spec), destination);
       for (const battery::Case& c : battery::cases(Op::spgemm, battery::Size::small))
         check_destination(
-            world, *entry,
+            world, entry,
             world.root() ? battery::make_problem<SpgemmProblem<double>>(c) : SpgemmProblem<double>{},
             destination, {.quick = true});
     }
@@ -139,19 +139,19 @@ MPI_TEST(battery) {
 /// They have copies of what they load, on ranks and on GPUs. For one rank, whose time says something anywhere.
 MPI_TEST(in_run) {
   require(world.ranks.size() == 1, "this test is for one rank");
-  for (const Entry* const entry : chosen(world)) {
-    Exec& exec = world.of(*entry);
+  for (const Entry& entry : chosen(world)) {
+    Exec& exec = world.of(entry);
     std::string why;
-    if (entry->needs.gpu) {
+    if (entry.needs.gpu) {
       if (!student::can_count()) continue;
-      require(entry->op == Op::spgemm, "{} multiplies with kernels, and is no SpGEMM", entry->name);
+      require(entry.op == Op::spgemm, "{} multiplies with kernels, and is no SpGEMM", entry.name);
       const auto a = generated<float>("gen:uniform:n=600,per_row=10");
-      why = not_counted_in_run(*entry, make_spgemm_problem<float>("spgemm", a, a), exec);
+      why = not_counted_in_run(entry, make_spgemm_problem<float>("spgemm", a, a), exec);
     } else {
-      why = not_timed_in_run(*entry, exec);
+      why = not_timed_in_run(entry, exec);
     }
-    require(why.empty(), "{}: {}", entry->name, why);
-    fmt::print("{}\n", entry->name);
+    require(why.empty(), "{}: {}", entry.name, why);
+    fmt::print("{}\n", entry.name);
   }
 }
 
@@ -159,20 +159,20 @@ MPI_TEST(in_run) {
 MPI_TEST(bytes) {
   const auto a = generated<double>("gen:rmat:scale=7,edge_factor=4"),
              small = generated<double>("gen:dense:n=3");
-  for (const Entry* const entry : chosen(world)) {
-    if (entry->name == "02_mpi/scatter_gather") continue;
-    if (entry->op == Op::spmv) {
-      expect_what_was_sent(world, *entry, make_spmv_problem<double>("few rows", small));
-      expect_what_was_sent(world, *entry, make_spmv_problem<double>("stream", a, Mode::stream, 5), 5);
-      expect_what_was_sent(world, *entry, make_spmv_problem<double>("chain", a, Mode::chain, 3), 3);
-    } else if (entry->op == Op::spmm) {
-      expect_what_was_sent(world, *entry, make_spmm_problem<double>({.name = "spmm", .a = a, .n_cols = 3}));
+  for (const Entry& entry : chosen(world)) {
+    if (entry.name == "02_mpi/scatter_gather") continue;
+    if (entry.op == Op::spmv) {
+      expect_what_was_sent(world, entry, make_spmv_problem<double>("few rows", small));
+      expect_what_was_sent(world, entry, make_spmv_problem<double>("stream", a, Mode::stream, 5), 5);
+      expect_what_was_sent(world, entry, make_spmv_problem<double>("chain", a, Mode::chain, 3), 3);
+    } else if (entry.op == Op::spmm) {
+      expect_what_was_sent(world, entry, make_spmm_problem<double>({.name = "spmm", .a = a, .n_cols = 3}));
     } else {
       for (const Destination destination :
            {Destination::host, Destination::distributed, Destination::one_gpu})
         for (const Index rounds : {1, 3})
-          if (rounds == 1 || entry->chains)
-            expect_what_was_sent(world, *entry, make_spgemm_problem<double>("C", a, a, destination, rounds));
+          if (rounds == 1 || entry.chains)
+            expect_what_was_sent(world, entry, make_spgemm_problem<double>("C", a, a, destination, rounds));
     }
   }
 }
@@ -194,8 +194,7 @@ MPI_TEST(clocks) {
   const double ranks = world.ranks.size();
   for (const Destination destination : {Destination::host, Destination::distributed}) {
     const auto problem = square_on_root<double>(world, "gen:rmat:scale=10,edge_factor=8", destination);
-    for (const Entry* const chosen_entry : chosen(world)) {
-      const Entry& entry = *chosen_entry;
+    for (const Entry& entry : chosen(world)) {
       Exec& exec = world.of(entry);
       if (entry.op != Op::spgemm) continue;
       const auto plan = loaded(world, entry, problem);

@@ -39,7 +39,8 @@ class FaultySpmv : public HostSpmvPlan<T> {
       : HostSpmvPlan<T>(problem),
         problem_(problem),
         fault_(fault),
-        a_(transposes() ? transpose(*problem.a) : *problem.a),
+        a_(fault == SpmvFault::transposed && problem.a->rows == problem.a->cols ? transpose(*problem.a)
+                                                                                : *problem.a),
         kept_(static_cast<std::size_t>(problem.a->rows), T{0}) {}
 
   void load(const SpmvOperands<T>& operands) override {
@@ -108,8 +109,6 @@ class FaultySpmv : public HostSpmvPlan<T> {
     }
     return sum;
   }
-
-  bool transposes() const { return fault_ == SpmvFault::transposed && problem_.a->rows == problem_.a->cols; }
 
   SpmvProblem<T> problem_;
   SpmvFault fault_;

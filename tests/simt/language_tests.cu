@@ -1,5 +1,6 @@
 // Every function of the device language does what the CUDA C++ Programming Guide says, in every thread order.
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -59,13 +60,6 @@ TEST_F(Language, EveryThreadOfEveryBlockRunsOnce) {
   });
 }
 
-PER_THREAD(StaticSharedMemoryAndBarriers, int, 200, [](unsigned i) { return 199 - static_cast<int>(i); }) {
-  __shared__ int tile[256];
-  tile[threadIdx.x] = static_cast<int>(threadIdx.x);
-  __syncthreads();
-  out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
-}
-
 PER_THREAD(BlockVotes, int, 75, [](unsigned) { return 37 * 1000 + 100 + 10; }) {
   const int odd = threadIdx.x % 2;
   const int count = __syncthreads_count(odd), any = __syncthreads_or(threadIdx.x == 7);
@@ -89,8 +83,10 @@ PER_THREAD(Shuffles, std::int64_t, 64, [](unsigned t) {
          (static_cast<std::int64_t>(down) << 32) + (static_cast<std::int64_t>(crossed) << 48);
 }) {
   const int t = static_cast<int>(threadIdx.x), v = 100 + t;
-  const std::int64_t indexed = __shfl_sync(kAll, v, 3, 8), up = __shfl_up_sync(kAll, v, 2u, 16);
-  const std::int64_t down = __shfl_down_sync(kAll, v, 1u), crossed = __shfl_xor_sync(kAll, v, 5);
+  const double wide = v;
+  const auto indexed = static_cast<std::int64_t>(__shfl_sync(kAll, wide, 3, 8));
+  const std::int64_t up = __shfl_up_sync(kAll, v, 2u, 16), down = __shfl_down_sync(kAll, v, 1u);
+  const auto crossed = static_cast<std::int64_t>(__shfl_xor_sync(kAll, wide, 5));
   out[t] = indexed + (up << 16) + (down << 32) + (crossed << 48);
 }
 
@@ -98,12 +94,6 @@ PER_THREAD(Shuffles, std::int64_t, 64, [](unsigned t) {
 PER_THREAD(ShuffleXorBeyondItsWidth, int, 32,
            [](unsigned t) { return static_cast<int>((t ^ 8) > (t | 7) ? t : t ^ 8); }) {
   out[threadIdx.x] = __shfl_xor_sync(kAll, static_cast<int>(threadIdx.x), 8, 8);
-}
-
-PER_THREAD(ShuffledDoublesAddUp, double, 64, [](unsigned t) { return t < 32 ? 512.0 : 512.0 + 1024; }) {
-  double sum = threadIdx.x + 0.5;
-  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kAll, sum, d);
-  out[threadIdx.x] = sum;
 }
 
 PER_THREAD(HalvesOfAWarpGoTheirOwnWays, unsigned, 64,
@@ -200,10 +190,16 @@ TEST_F(Language, ATileHasElevenBitsOfAFloatAndTwentyFourOfASum) {
   TilesInMemory tiles = {};
   tiles.a[0][0] = 1 + bit_11 + bit_12, tiles.a[1][0] = 1, tiles.a[2][0] = 1 + bit_11;
   tiles.b[0][0] = 1, tiles.b[0][1] = 1 + bit_12, tiles.b[0][2] = 1 + bit_11;
+  const float after_one = std::nextafter(1.0f, 2.0f);
+  tiles.d[3][3] = tiles.d[4][4] = 1, tiles.a[3][3] = 1, tiles.a[4][4] = 2;
+  tiles.b[3][3] = tiles.b[4][4] = 0.875f * (after_one - 1);
   const TilesInMemory got = after_product(tiles);
   EXPECT_EQ(got.d[0][0], 1 + bit_11) << "the lower bits of a are ignored";
   EXPECT_EQ(got.d[1][1], 1.0f) << "the lower bits of b are ignored";
   EXPECT_EQ(got.d[2][2], 1 + 2 * bit_11 + bit_11 * bit_11) << "a product is exact";
+  if (!device_facts().simulated) return;
+  EXPECT_EQ(got.d[3][3], 1.0f) << "a sum is rounded towards zero, and after one was nearer";
+  EXPECT_EQ(got.d[4][4], after_one);
 }
 
 __global__ void nearest(const float* from, float* to) { to[threadIdx.x] = to_tf32(from[threadIdx.x]); }

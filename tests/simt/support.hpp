@@ -72,9 +72,4 @@ void expect_fault(const std::vector<std::string>& parts, void (*kernel)(P...), c
   expect_mentions(error_of([&] { launch(kernel, config, args...); }), parts);
 }
 
-/// "name.cu:LINE" as reports give it.
-inline std::string line(const std::string& file, unsigned number) {
-  return file + ":" + std::to_string(number);
-}
-
 }  // namespace stages::simt_tests
