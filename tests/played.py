@@ -44,32 +44,53 @@ def given(*options):
     return [getattr(found, option).resolve() for option in options]
 
 
-class Played(unittest.TestCase):
-    """Files in self.place say how the programs play; self.bin comes first on the PATH."""
+class Case(unittest.TestCase):
+    """A directory for each test, files in it, and what is expected of a command that refuses."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.place = pathlib.Path(directory.name)
-        self.bin = self.place / "bin"
-        self.environment = {**{k: v for k, v in os.environ.items() if not k.startswith("STAGES_")}, "PLAY": str(self.place),
-                            "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        self.directory = pathlib.Path(directory.name)
 
-    def write(self, name, text):
-        path = self.place / name
+    def write(self, name, text=""):
+        path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
 
     def script(self, name, text):
-        self.write(name, f"#!/usr/bin/env bash\n{text}\n")
-        (self.place / name).chmod(0o755)
+        path = self.write(name, f"#!/usr/bin/env bash\n{text}\n")
+        path.chmod(0o755)
+        return path
 
     def read(self, name):
-        path = self.place / name
+        path = self.directory / name
         return path.read_text() if path.exists() else ""
 
-    def call(self, *words, code=0, **environment):
-        done = subprocess.run([str(word) for word in words], cwd=self.place, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=600, check=False)
+    def refuses(self, call, begins, expected):
+        """The command that `call` runs ends with exit code 2, nothing on stdout, and one line on stderr that begins so and says `expected` (both
+        regular expressions), and leaves no file behind that was not there before."""
+        before = sorted(self.directory.rglob("*"))
+        done = call()
+        said = f"{done.args}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), said)
+        self.assertRegex(done.stderr, f"^{begins}", said)
+        self.assertRegex(done.stderr, expected, said)
+        self.assertEqual(sorted(self.directory.rglob("*")), before, said)
+        return done
+
+
+class Played(Case):
+    """Files in self.directory say how the programs play; self.bin comes first on the PATH."""
+
+    def setUp(self):
+        super().setUp()
+        self.bin = self.directory / "bin"
+        self.environment = {**{k: v for k, v in os.environ.items() if not k.startswith("STAGES_")}, "PLAY": str(self.directory),
+                            "PATH": f"{self.bin}:{os.environ['PATH']}"}
+
+    def call(self, *words, code=0, cwd=None, **environment):
+        done = subprocess.run([str(word) for word in words], cwd=cwd or self.directory, env={**self.environment, **environment},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done

@@ -21,14 +21,17 @@ import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 import unittest
 import zipfile
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
-from played import given, wait_until  # noqa: E402
+from played import Played, given, wait_until  # noqa: E402
 
 PROGRAM, ROOT = given("program", "root")
+sys.path.insert(0, str(ROOT / "tools"))
+import exercises  # noqa: E402
+from autograder import grading  # noqa: E402
+
 HOST, CUDA = "01_cpu_serial/csr_spmv.cpp", "05_cuda_csr/row_lengths.cu"
 IDENTITY = {"CLASSROOM": "hpc", "ASSIGNMENT": "lab-5", "ASSIGNMENT_TYPE": "individual", "OWNER": "ada", "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d",
             "COMMIT_URL": "https://example.org/commit/1", "RELEASE_URL": "https://example.org/release/1"}
@@ -63,51 +66,24 @@ sys.exit(points != 100)
 '''
 
 
-def run(*words, **how):
-    environment = {**os.environ, **how.pop("environment", {})}
-    return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=600,
-                          check=False, env=environment, **how)
-
-
-def load(name):
-    """A module of tools/."""
-    spec = importlib.util.spec_from_file_location(pathlib.Path(name).name, ROOT / f"tools/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def made(exercise, solution=False):
     """An exercise as students get it, or its solution."""
     step, name = exercise.split("/")
-    return load("exercises").made(ROOT / step / "exercises" / name, solution)
+    return exercises.made(ROOT / step / "exercises" / name, solution)
 
 
-class Case(unittest.TestCase):
+class Case(Played):
     def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.directory = pathlib.Path(place.name)
+        super().setUp()
         self.played = self.write("played", PLAYED.replace("{python}", sys.executable))
         self.played.chmod(0o755)
 
-    def write(self, name, text):
-        path = self.directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
     def make(self, *words):
-        done = run(ROOT / "tools/make-autograder.sh", *words)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        return self.call(ROOT / "tools/make-autograder.sh", *words).stdout
 
     def refused(self, expected, *words):
-        done = run(*words, cwd=self.directory)
-        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertEqual(done.stdout, "")
-        self.assertRegex(done.stderr, rf"^[a-z-]+: .*{expected}.*\n$")
-        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.refuses(lambda: subprocess.run(words, cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False),
+                     "[a-z-]+: ", expected)
 
 
 class Labs(Case):
@@ -163,17 +139,14 @@ class Labs(Case):
 
     def test_a_full_disk_keeps_what_is_there(self):
         file, mine = self.write("lab.zip", "mine"), self.write("lab/autograder/exercises.json", "mine")
-        full = self.write("bin/cp", f"""#!/bin/bash
-case ${{!#}} in
+        self.script("bin/cp", f"""case ${{!#}} in
   {self.directory}/lab*) if [ "$1" = -r ]; then mkdir "${{!#}}"; else echo half > "${{!#}}"; fi; exit 1 ;;
 esac
-exec {shutil.which("cp")} "$@"
-""")
-        full.chmod(0o755)
+exec {shutil.which("cp")} "$@\"""")
         for words in (["--gradescope", file], ["--classroom50", mine.parent.parent]):
-            done = run("env", f"PATH={full.parent}:{os.environ['PATH']}", ROOT / "tools/make-autograder.sh", "--force", *words, "05/row_lengths.cu")
-            self.assertEqual((done.returncode, file.read_text(), mine.exists()), (2, "mine", True), done.stderr)
+            done = self.call(ROOT / "tools/make-autograder.sh", "--force", *words, "05/row_lengths.cu", code=2)
             self.assertIn("cannot be written; choose another place", done.stderr)
+            self.assertEqual((file.read_text(), mine.exists()), ("mine", True))
             self.assertEqual({p.name for p in self.directory.iterdir()}, {"lab.zip", "lab", "played", "bin"})
 
     def test_what_is_refused_and_what_is_there_is_kept(self):
@@ -197,14 +170,14 @@ exec {shutil.which("cp")} "$@"
         file, zipped = mine[:2]
         self.make("--force", "--gradescope", zipped, "--classroom50", file.parent, "01/csr_spmv.cpp")
         self.assertEqual((zipfile.is_zipfile(zipped), file.exists()), (True, False))
-        self.assertIn("--classroom50 DIR", run(make, "--help").stdout)
+        self.assertIn("--classroom50 DIR", self.call(make, "--help").stdout)
 
 
 class Grading(Case):
     """What a hand-in's files are graded for, by what is in every lab."""
 
     def found(self):
-        file, why = load("autograder/grading").handed_in(self.directory / "handin", CUDA)
+        file, why = grading.handed_in(self.directory / "handin", CUDA)
         return str(file.relative_to(self.directory / "handin")) if file else why
 
     def test_where_a_file_lies(self):
@@ -254,9 +227,11 @@ class Classroom50(Case):
         script = self.lab / "autograder.py"
         script.write_text(script.read_text().replace('"/opt/stages-autograder"', repr(str(self.built))))
 
+    def grade(self, code=0, **environment):
+        return self.call(sys.executable, self.lab / "autograder.py", code=code, cwd=self.checkout, **IDENTITY | environment)
+
     def graded(self, **environment):
-        done = run(sys.executable, self.lab / "autograder.py", cwd=self.checkout, environment={**IDENTITY, **environment})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.grade(**environment)
         return json.loads((self.checkout / "result.json").read_text()), (self.checkout / "release-body.md").read_text()
 
     def test_a_result(self):
@@ -275,18 +250,14 @@ class Classroom50(Case):
 
     def test_trouble_is_no_result(self):
         self.write("checkout/row_lengths.cu", "trouble")
-        done = run(sys.executable, self.lab / "autograder.py", cwd=self.checkout, environment=IDENTITY)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("autograder: error: stages grade ended with exit code 2; what it said stands above", done.stderr)
+        self.assertIn("autograder: error: stages grade ended with exit code 2; what it said stands above", self.grade(code=2).stderr)
         self.assertFalse((self.checkout / "result.json").exists())
 
     def test_another_build_is_not_used(self):
         self.write("built/built-from", "0" * 64 + "  -\n")
         self.write("lab/autograder/setup.sh", 'mkdir -p "$1/bin" && cp "$PLAYED_PROGRAM" "$1/bin/stages" && echo built anew\n')
         self.write("checkout/row_lengths.cu", "points 100")
-        done = run(sys.executable, self.lab / "autograder.py", cwd=self.checkout,
-                   environment={**IDENTITY, "PLAYED_PROGRAM": str(self.played), "TMPDIR": str(self.directory)})
-        self.assertIn("built anew", done.stdout, done.stderr)
+        self.assertIn("built anew", self.grade(PLAYED_PROGRAM=str(self.played), TMPDIR=str(self.directory)).stdout)
 
 
 class Zip(Case):
@@ -294,7 +265,7 @@ class Zip(Case):
 
     def setUp(self):
         super().setUp()
-        if '"05_cuda_csr"' not in run(PROGRAM, "list", "--json").stdout:
+        if '"05_cuda_csr"' not in self.call(PROGRAM, "list", "--json").stdout:
             self.skipTest("this build has no CUDA steps")
         self.place = self.directory / "autograder"
         self.make("--gradescope", self.directory / "lab.zip", HOST, CUDA)
@@ -306,12 +277,11 @@ class Zip(Case):
         # Whoever runs students' programs reads what lies here.
         self.directory.chmod(0o755)
 
-    def graded(self, files, **environment):
+    def graded(self, files):
         shutil.rmtree(self.place / "submission", ignore_errors=True)
         for name, text in files.items():
             self.write(f"autograder/submission/{name}", text)
-        done = run(self.place / "run_autograder", environment=environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.call(self.place / "run_autograder")
         result = json.loads((self.place / "results/results.json").read_text())
         self.assertEqual((result["score"], result.get("max-score")), (sum(test.get("score", 0) for test in result["tests"]), None))
         self.assertEqual((self.place / "source").stat().st_mode & 0o77, 0 if os.geteuid() == 0 else (self.place / "source").stat().st_mode & 0o77)
@@ -347,8 +317,7 @@ static const bool found = [] {{
     def test_trouble_is_no_result(self):
         (self.place / "stages-build").unlink()
         self.write("autograder/submission/csr_spmv.cpp", "")
-        done = run(self.place / "run_autograder")
-        self.assertEqual(done.returncode, 2)
+        done = self.call(self.place / "run_autograder", code=2)
         self.assertRegex(done.stderr, "^autograder: error: .*stages-build/bin/stages: cannot be run: No such file or directory; run setup.sh again\n$")
         self.assertFalse((self.place / "results/results.json").exists())
 
@@ -366,9 +335,7 @@ class HandIns(Case):
         return [sys.executable, ROOT / "tools/handins.py", *words, self.directory / "class", "-o", self.directory / "out", "--program", self.played]
 
     def graded(self, *words, code=0):
-        done = run(*self.words(*(words or [CUDA])))
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
+        return self.call(*self.words(*(words or [CUDA])), code=code)
 
     def table(self):
         with (self.directory / "out.csv").open(newline="") as file:
@@ -468,8 +435,7 @@ class HandIns(Case):
 
     def test_options_that_ask_for_no_grade(self):
         self.write("class/ada.cu", "points 100")
-        done = run(*self.words(CUDA), "--", "--hint", 1)
-        self.assertEqual(done.returncode, 1, done.stderr)
+        done = self.call(*self.words(CUDA), "--", "--hint", 1, code=1)
         self.assertNotIn("Traceback", done.stderr)
         self.assertIn("could not be graded; stages grade --hint 1: gives no grade; leave these options out", self.table()["ada"][f"{CUDA}: why"])
 

@@ -11,17 +11,15 @@ import csv
 import functools
 import json
 import os
-import pathlib
 import resource
 import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(1, __file__.rsplit("/", 2)[0])
-from played import given
+import played
 
 LIMIT = 120  # seconds that one command may take; it is a hang long before
 
@@ -32,7 +30,7 @@ VECTOR = "%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n"
 DENSE = "%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n4\n5\n6\n"
 BAD = "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n2 9 1\n"  # an error in its last line
 
-PROGRAMS, ROOT = given("programs", "root")
+PROGRAMS, ROOT = played.given("programs", "root")
 
 
 def main():
@@ -112,24 +110,11 @@ def few_processes(count):
     return limits
 
 
-class Case(unittest.TestCase):
+class Case(played.Case):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
+        super().setUp()
         self.json, self.csv = self.directory / "out.json", self.directory / "out.csv"
         self.files = ["--json", self.json, "--csv", self.csv]
-
-    def write(self, name, text):
-        path = self.directory / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        return path
-
-    def script(self, name, text):
-        path = self.write(name, "#!/usr/bin/env bash\n" + text)
-        path.chmod(0o755)
-        return path
 
     def good(self, *words, code=0, **options):
         done = run(*words, **options)
@@ -142,19 +127,8 @@ class Case(unittest.TestCase):
         return json.loads(self.json.read_text()), done
 
     def refused(self, expected, *words, **options):
-        """Exit code 2, one line on stderr that says `expected` (a regular expression), nothing on stdout, and no file
-        left behind that was not there before."""
-        before = sorted(self.directory.rglob("*"))
-        done = run(*words, **options)
-        said = f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        self.assertEqual(done.returncode, 2, said)
-        self.assertEqual(done.stdout, "", said)
-        lines = done.stderr.splitlines()
-        self.assertEqual(len(lines), 1, said)
-        self.assertTrue(lines[0].startswith(f"{options.get('program', 'stages')}: error: "), said)
-        self.assertRegex(lines[0], expected, said)
-        self.assertEqual(sorted(self.directory.rglob("*")), before, said)
-        return done
+        """One line that says `expected`, and no file left behind."""
+        return self.refuses(lambda: run(*words, **options), f"{options.get('program', 'stages')}: error: ", expected)
 
     def all_refused(self, *cases, **options):
         """Of each case the expected line, and the words."""

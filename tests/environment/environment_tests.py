@@ -109,7 +109,7 @@ class Planted(Played):
         for name, text in (("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"\n# ${STAGES_Z}\n'), ("common/b.cpp", 'setenv("STAGES_B", "1", 1);\n'),
                            ("tools/c.sh", '"${CC:-cc}"\n')):
             self.write(name, text)
-        self.assertEqual(faults(self.place), [], "nothing is wrong with these")
+        self.assertEqual(faults(self.directory), [], "nothing is wrong with these")
         for name, text in (("common/b.cpp", 'environment("STAGES_B")'), ("common/c.hpp", 'number_of("STAGES_B", 1)'), ("common/d.cu", 'std::getenv("B_STAGES")'),
                            ("tools/b.sh", 'x=${STAGES_B:-1}'), ("run.sh", 'x="$B_STAGES"'), ("slurm/b.sbatch", "export STAGES_B=${STAGES_B:-srun}"),
                            (".ci/run", "echo $STAGES_B"), ("tests/b.py", 'os.environ.get("STAGES_B")'), ("tools/c.py", "os.environ['STAGES_B']"),
@@ -117,12 +117,12 @@ class Planted(Played):
                            ("notebooks/b.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": ['os.environ.get("STAGES_B")']}]}))):
             with self.subTest(file=name):
                 self.write(name, text + "\n")
-                self.assertRegex("\n".join(faults(self.place)), f"{name} reads (STAGES_B|B_STAGES), and")
-                (self.place / name).unlink()
+                self.assertRegex("\n".join(faults(self.directory)), f"{name} reads (STAGES_B|B_STAGES), and")
+                (self.directory / name).unlink()
 
     def test_named_and_not_read(self):
         self.write(PAGE, self.page.replace("`STAGES_A`", "`STAGES_A`, `STAGES_OLD`"))
-        self.assertEqual(faults(self.place), [f"{PAGE} names STAGES_OLD, which nothing reads"])
+        self.assertEqual(faults(self.directory), [f"{PAGE} names STAGES_OLD, which nothing reads"])
         self.write(PAGE, self.page)
         given = self.read("CMakeLists.txt")
         for text, faults_ in ((given + 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n',
@@ -131,7 +131,7 @@ class Planted(Played):
                                [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"]),
                               (given.splitlines()[1], [f"{PAGE} names the option STAGES_NATIVE, which there is not"])):
             self.write("CMakeLists.txt", text)
-            self.assertEqual(faults(self.place), faults_)
+            self.assertEqual(faults(self.directory), faults_)
 
 if __name__ == "__main__":
     unittest.main()

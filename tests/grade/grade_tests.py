@@ -27,9 +27,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(1, __file__.rsplit("/", 2)[0])
 import answers  # noqa: E402
 from answers import exercises  # noqa: E402
-from played import given, wait_until  # noqa: E402
+import played  # noqa: E402
+from played import wait_until  # noqa: E402
 
-PROGRAM, ROOT = given("program", "root")
+PROGRAM, ROOT = played.given("program", "root")
 LIMIT = 600  # seconds that one command may take; a compiler is among them
 STAGE, NAME = "05_cuda_csr", "row_lengths.cu"
 
@@ -61,20 +62,13 @@ def step_of(stage, name):
     return re.search(r"(?m)^// Step: (.*)$", (ROOT / stage / "exercises" / name).read_text()).group(1) if stage == "micro" else stage
 
 
-class Case(unittest.TestCase):
+class Case(played.Case):
     def setUp(self):
         # The same place each time, so that a compiler cache knows the files again.
         self.directory = PROGRAM.parent.parent / "grade" / type(self).__name__
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.addCleanup(shutil.rmtree, self.directory)
-
-    def file(self, name, text=""):
-        """A hand-in of that name."""
-        path = self.directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
 
     def prebuilt(self, name):
         """A program of students' files that was built before, if this build has it."""
@@ -101,14 +95,10 @@ class Case(unittest.TestCase):
 
     def whole_way(self, stage, name, solution):
         """The grade of a task or a solution that is made and compiled here."""
-        return self.grade(stage, self.file(f"{solution}/{name}", exercises.made(ROOT / stage / "exercises" / name, solution)))
+        return self.grade(stage, self.write(f"{solution}/{name}", exercises.made(ROOT / stage / "exercises" / name, solution)))
 
     def refused(self, expected, *words, **environment):
-        done = run(PROGRAM, "grade", *words, **environment)
-        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertEqual(done.stdout, "")
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertRegex(done.stderr, expected)
+        self.refuses(lambda: run(PROGRAM, "grade", *words, **environment), "stages: error: ", expected)
 
 
 DEMAND = re.compile(r"(?m)^// ((?:At most|At least): .*|No race|No bank conflict)$")
@@ -154,7 +144,7 @@ class Exercises(Case):
         if not solution:
             words += ["--time-limit", "3"]  # one of them hangs, class by class; a solution takes a tenth of it
         kind, steps = "solution" if solution else "task", steps_that_run()
-        found = [self.file(f"{stage}/{master.name}", exercises.made(master, solution))
+        found = [self.write(f"{stage}/{master.name}", exercises.made(master, solution))
                  for stage in exercises.sets() for master in exercises.masters(stage) if step_of(stage, master.name) in steps]
         with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
             yield from zip(found, side_by_side.map(
@@ -178,11 +168,10 @@ class Exercises(Case):
         built, name = self.prebuilt("graded_exercises"), "gather_rows.cpp"
         if "02_mpi" not in steps_that_run():
             self.skipTest("there are no ranks")
-        file = self.file(name)
-        done = run(PROGRAM, "grade", "02_mpi", file, "--built", built, STAGES_MPIRUN="/no/mpirun", STAGES_EXERCISE=f"solution/02_mpi/{name}")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("/no/mpirun: there is no such program", done.stderr)
-        grade = self.grade("02_mpi", file, "--built", built, STAGES_MPIRUN="  mpirun -q ", STAGES_EXERCISE=f"solution/02_mpi/{name}")
+        file = self.write(name)
+        words, exercise = ("02_mpi", file, "--built", built), f"solution/02_mpi/{name}"
+        self.refused("/no/mpirun: there is no such program", *words, STAGES_MPIRUN="/no/mpirun", STAGES_EXERCISE=exercise)
+        grade = self.grade(*words, STAGES_MPIRUN="  mpirun -q ", STAGES_EXERCISE=exercise)
         self.assertEqual(grade["points"], 100, grade)
 
     def test_every_task_loses_points(self):
@@ -213,7 +202,7 @@ class WholeWay(Case):
     def test_what_does_not_compile(self):
         if STAGE not in listed()[1]:
             self.skipTest("this build has no CUDA steps")
-        file = self.file(NAME, exercises.made(ROOT / STAGE / "exercises" / NAME, True).replace("T sum = 0;", "T sum = zero;"))
+        file = self.write(NAME, exercises.made(ROOT / STAGE / "exercises" / NAME, True).replace("T sum = 0;", "T sum = zero;"))
         done = run(PROGRAM, "grade", STAGE, file, "--json")
         grade = json.loads(done.stdout)["grades"][0]
         self.assertEqual(grade["points"], 0)
@@ -249,12 +238,12 @@ class Answers(Case):
         stage, name = answers.place(answer)
         bin = PROGRAM.parent
         # Blocks one after another: what races is right all the same.
-        return self.grade(stage, self.file(f"{number}/{name}"), "--built", bin / "graded_exercises", "--counted", bin / "counted_exercises",
+        return self.grade(stage, self.write(f"{number}/{name}"), "--built", bin / "graded_exercises", "--counted", bin / "counted_exercises",
                           STAGES_EXERCISE=answers.key(number), STAGES_WORKERS="1")
 
     def compiled(self, number, answer):
         stage, name = answers.place(answer)
-        return self.grade(stage, self.file(f"{number}/{name}", answers.text(answer)))
+        return self.grade(stage, self.write(f"{number}/{name}", answers.text(answer)))
 
     def each(self, all_of_them, graded):
         steps = steps_that_run()
@@ -322,11 +311,11 @@ class Misbehaving(Case):
         if STAGE not in stages:
             self.skipTest("this build has no CUDA steps")
         self.built = self.prebuilt("graded_misbehaving")
-        self.empty = self.file(NAME)
+        self.empty = self.write(NAME)
         self.counted = PROGRAM.parent / "counted_misbehaving"
 
     def misbehave(self, how, *words, stage=STAGE, name=NAME, **environment):
-        return self.grade(stage, self.file(name), "--built", self.built, *words, STAGES_MISBEHAVE=how, **environment)
+        return self.grade(stage, self.write(name), "--built", self.built, *words, STAGES_MISBEHAVE=how, **environment)
 
     def lost(self, how, reason, *words, classes=None, **environment):
         grade = self.misbehave(how, *words, **environment)
@@ -411,7 +400,7 @@ class Efficiency(Misbehaving):
         """Each line of a right kernel, with its source; what is of another file by its name."""
         name = "warp_per_row.cu"
         source = exercises.made(ROOT / STAGE / "exercises" / name, True)
-        said = self.lens(self.file(name, source), "--built", self.prebuilt("graded_exercises"), "--counted", self.prebuilt("counted_exercises"),
+        said = self.lens(self.write(name, source), "--built", self.prebuilt("graded_exercises"), "--counted", self.prebuilt("counted_exercises"),
                          STAGES_EXERCISE=f"solution/{STAGE}/{name}")
         rows = re.findall(r"(?m)^    (global|shared) (load|store|atomic) +(\d+) B +([\d,]+) +([\d.]+) +([\d.]+) +([\d.]+)  +(\d+) \| (.*)$", said)
         self.assertGreaterEqual(len(rows), 3, said)
@@ -542,7 +531,7 @@ class OnTheHost(Case):
     """What is not multiplied in run() has no points where no kernels are counted, either."""
 
     def test_only_run_multiplies(self):
-        built, file = self.prebuilt("graded_misbehaving_host"), self.file("csr_spmv.cpp")
+        built, file = self.prebuilt("graded_misbehaving_host"), self.write("csr_spmv.cpp")
         for how, reason in {"": "", **ON_THE_HOST}.items():
             with self.subTest(how=how):
                 grade = self.grade("01_cpu_serial", file, "--built", built, "--time-limit", limit_of_a_case(reason), STAGES_MISBEHAVE=how)
@@ -572,7 +561,7 @@ class OnRanks(Case):
             self.loses_all(self.attacked(how, **environment), ON_RANKS[how])
 
     def test_attacks(self):
-        self.built, self.empty = self.prebuilt("graded_misbehaving_ranks"), self.file("gather_rows.cpp")
+        self.built, self.empty = self.prebuilt("graded_misbehaving_ranks"), self.write("gather_rows.cpp")
         if shutil.which("mpirun") is None:
             self.skipTest("there are no ranks")
         self.assertEqual(self.attacked("")["points"], 100)
@@ -597,7 +586,7 @@ class Attacks(Misbehaving):
             self.assertLess(time.monotonic() - start, self.LIMIT)
 
     def all_attacks(self, **environment):
-        secret = self.file("secret", "another's hand-in")
+        secret = self.write("secret", "another's hand-in")
         secret.chmod(0o600)
         with socket.create_server(("127.0.0.1", 0)) as server, concurrent.futures.ThreadPoolExecutor(4) as side_by_side:
             server.settimeout(0)
@@ -676,12 +665,12 @@ class Hostile(Case):
 
     def setUp(self):
         super().setUp()
-        self.secret = self.file("secret.txt", "the_secret of another\n")
+        self.secret = self.write("secret.txt", "the_secret of another\n")
         self.secret.chmod(0o600)
 
     def broken(self, text, reason, **environment):
         start = time.monotonic()
-        grade = self.grade(self.STAGE, self.file(self.NAME, text), **environment)
+        grade = self.grade(self.STAGE, self.write(self.NAME, text), **environment)
         with self.subTest(text=text[:200], **environment):
             self.assertEqual(grade["points"], 0)
             self.assertRegex(grade["broken"], reason)
@@ -733,13 +722,13 @@ class Hostile(Case):
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k,mode=755", "tmpfs", place], capture_output=True, check=False).returncode != 0:
             self.skipTest("nothing can be mounted here")
         self.addCleanup(subprocess.run, ["umount", place], check=True)
-        file = self.file(self.NAME, "char big[4000000] = {1};\n" + self.EMPTY)
+        file = self.write(self.NAME, "char big[4000000] = {1};\n" + self.EMPTY)
         done = run(PROGRAM, "grade", self.STAGE, file, TMPDIR=str(place))
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertRegex(done.stderr, "the disk is full; free some room, or name another place in TMPDIR\n$|No space left on device")
 
     def test_a_small_stack(self):
-        words = [PROGRAM, "grade", self.STAGE, self.file(self.NAME), "--json", "--built", self.prebuilt("graded_exercises")]
+        words = [PROGRAM, "grade", self.STAGE, self.write(self.NAME), "--json", "--built", self.prebuilt("graded_exercises")]
         done = run("sh", "-c", 'ulimit -s 64 && exec "$@"', "sh", *words, STAGES_EXERCISE=f"solution/{self.STAGE}/{self.NAME}", STAGES_BWRAP="none")
         self.assertNotIn(done.returncode, (-signal.SIGSEGV, 128 + signal.SIGSEGV), done.stderr)
         self.assertEqual(json.loads(done.stdout)["grades"][0]["points"], 100, done.stdout)
@@ -781,7 +770,7 @@ class Formats(Misbehaving):
 
 class Usage(Case):
     def test_grade(self):
-        another, mine = self.file("another.cpp"), self.directory / "csr_spmv.cpp"
+        another, mine = self.write("another.cpp"), self.directory / "csr_spmv.cpp"
         self.refused("STAGE is required")
         self.refused("'01_cpu' is no stage with exercises; .*'01_cpu_serial'", "01_cpu")
         self.refused("'1' is no stage", "1")
@@ -802,7 +791,7 @@ class Usage(Case):
 
     @unittest.skipIf(os.geteuid() == 0, "root may read everything")
     def test_a_file_that_may_not_be_read(self):
-        file = self.file("csr_spmv.cpp")
+        file = self.write("csr_spmv.cpp")
         file.chmod(0)
         self.refused("csr_spmv.cpp: cannot be read: Permission denied", "01_cpu_serial", file)
 
@@ -829,7 +818,7 @@ class Usage(Case):
         self.assertNotEqual(five, seven)
 
     def test_exercises(self):
-        file = self.file("file")
+        file = self.write("file")
         for words, expected in ((["01_cpu"], "is no stage with exercises"), (["--solutions"], "needs -o"),
                                 (["01", "-o", file], "file: cannot be written: File exists; give another directory"),
                                 (["-o", file], "01_cpu_serial: cannot be written: Not a directory")):
@@ -840,7 +829,7 @@ class Usage(Case):
     def test_marks_out_of_place(self):
         for text in ("int x;\n", "// SOLUTION\n// END\n", "// SOLUTION\n// STUDENT\n// END\n// STUDENT\n"):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
-                exercises.made(self.file("master.cpp", text), False)
+                exercises.made(self.write("master.cpp", text), False)
             self.assertIn("each part needs all three", said.getvalue())
 
 

@@ -35,7 +35,7 @@ class Install(Played):
         self.call(CMAKE, "--build", "build", "-j", os.cpu_count(), "--target", "uses_matrix")
         matrix = ROOT / "data/matrix_market/accept/integer_general.mtx"
         self.assertEqual(self.call("build/uses_matrix", matrix, "copy.mtx.gz").stdout, PRINTED)
-        self.assertTrue((self.place / "copy.mtx.gz").stat().st_size > 0)
+        self.assertTrue((self.directory / "copy.mtx.gz").stat().st_size > 0)
         self.assertIn("no.mtx", self.call("build/uses_matrix", "no.mtx", "copy.mtx.gz", code=2).stderr)
         self.assertIn("-Wconversion", self.command_of("stages_matrix"))
         self.assertNotIn("-Werror", self.command_of("stages_matrix"))
@@ -43,10 +43,10 @@ class Install(Played):
             self.assertNotIn(flag, self.command_of("uses_matrix"))
         # Its own build directory alone was written to, and nothing of ours is installed with it.
         self.call(CMAKE, "--install", "build", "--prefix", "prefix")
-        self.assertFalse((self.place / "prefix").exists())
+        self.assertFalse((self.directory / "prefix").exists())
 
     def test_a_directory_whose_name_a_shell_would_read(self):
-        odd = self.place / "p $x (1) it's"
+        odd = self.directory / "p $x (1) it's"
         shutil.copytree(ROOT, odd, ignore=lambda where, names: {".git", "build", "out", "results"})
         self.call(CMAKE, "-G", "Ninja", "-S", odd, "-B", odd / "build")
         build = [CMAKE, "--build", odd / "build"]
@@ -64,14 +64,14 @@ class Install(Played):
         self.assertIn("the tests are left out: they need GoogleTest and Python 3", said.stdout)
 
     def test_the_programs_work_where_they_are(self):
-        self.call(CMAKE, "--install", BUILD, "--prefix", self.place)
+        self.call(CMAKE, "--install", BUILD, "--prefix", self.directory)
         for program in ("stages", "01_cpu_serial"):
-            self.assertIn("01_cpu_serial/csr_spmv", self.call(self.place / "bin" / program, "list").stdout)
+            self.assertIn("01_cpu_serial/csr_spmv", self.call(self.directory / "bin" / program, "list").stdout)
         text = (BUILD / "cmake_install.cmake").read_text()
         self.write("install.cmake", text.replace(f"{BUILD}/bin/01_cpu_serial", "/nowhere/01_cpu_serial"))
-        said = self.call(CMAKE, f"-DCMAKE_INSTALL_PREFIX={self.place}/less", "-P", "install.cmake").stdout
+        said = self.call(CMAKE, f"-DCMAKE_INSTALL_PREFIX={self.directory}/less", "-P", "install.cmake").stdout
         self.assertIn("left out, as it is not built: 01_cpu_serial\n", said)
-        self.assertTrue((self.place / "less/bin/stages").exists())
+        self.assertTrue((self.directory / "less/bin/stages").exists())
 
 
 if __name__ == "__main__":

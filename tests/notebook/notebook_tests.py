@@ -62,7 +62,7 @@ class Lab(Played):
         super().setUp()
         self.addCleanup(os.chdir, pathlib.Path.cwd())
         os.chdir(LAB.parent)
-        change = mock.patch.dict(os.environ, {"STAGES_NOTEBOOK_BUILD": str(BUILD), "STAGES_OUT": str(self.place), "MPLBACKEND": "Agg"})
+        change = mock.patch.dict(os.environ, {"STAGES_NOTEBOOK_BUILD": str(BUILD), "STAGES_OUT": str(self.directory), "MPLBACKEND": "Agg"})
         change.start()
         self.addCleanup(change.stop)
         self.notebook = json.loads(LAB.read_text())
@@ -91,7 +91,7 @@ class Lab(Played):
         printed = execute(self.cells, names)
         for words in ("GPU: ", "2 good, 0 wrong", "H100, our record: the factor is ", "lost  "):
             self.assertIn(words, printed)
-        self.assertTrue((self.place / "first_lab_1000.json").exists())
+        self.assertTrue((self.directory / "first_lab_1000.json").exists())
         self.assertLess(names["points"], 100, "a wrong subscript is right?")
         # What the student does next.
         number = next(k for k, (_, text) in enumerate(self.cells) if "my_subscript =" in text)
@@ -100,7 +100,7 @@ class Lab(Played):
         self.assertGreaterEqual(names["points"], 80 if names["has_gpu"] else 100, said)
 
     def test_it_gets_the_project(self):
-        os.chdir(self.place)
+        os.chdir(self.directory)
         with self.assertRaisesRegex(RuntimeError, "put its address into URL"):
             execute(self.cells[:2], {})
         for name in ("03_cuda_naive/README.md", "tools/build.sh"):
@@ -109,8 +109,8 @@ class Lab(Played):
             subprocess.run(["git", "-C", "theirs", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, timeout=60)
         names, again = {}, {}
         (first, text), second = self.cells[:2]
-        execute([(first, text.replace('URL = ""', f'URL = "file://{self.place}/theirs"')), second], names)
-        self.assertEqual(names["ROOT"].resolve(), (self.place / "sparse-stages").resolve())
+        execute([(first, text.replace('URL = ""', f'URL = "file://{self.directory}/theirs"')), second], names)
+        self.assertEqual(names["ROOT"].resolve(), (self.directory / "sparse-stages").resolve())
         execute(self.cells[:2], again)  # without an address now: it is there
         self.assertEqual(again["ROOT"], names["ROOT"])
 

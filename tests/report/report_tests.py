@@ -379,16 +379,7 @@ class BadInput(Case):
     """One line that says what, where and how to mend it; exit 2; nothing half-written."""
 
     def refused(self, expected, *words, out=None):
-        out = out or self.directory / "refused.html"
-        before = sorted(self.directory.rglob("*"))
-        done = self.samples.report(*words, "-o", out)
-        said = f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        self.assertEqual(done.returncode, 2, said)
-        self.assertEqual(done.stdout, "", said)
-        self.assertEqual(len(done.stderr.splitlines()), 1, said)
-        self.assertTrue(done.stderr.startswith("report: error: "), said)
-        self.assertRegex(done.stderr, expected, said)
-        self.assertEqual(sorted(self.directory.rglob("*")), before, said)
+        self.refuses(lambda: self.samples.report(*words, "-o", out or self.directory / "refused.html"), "report: error: ", expected)
 
     def test_usage(self):
         for expected, *words in (("no results are given",), ("unrecognized arguments: --bogus", "--bogus", self.everyday),

@@ -17,10 +17,10 @@ import tempfile
 import unittest
 
 sys.path.insert(1, __file__.rsplit("/", 2)[0])
-from played import given
+import played
 
 LIMIT = 120  # seconds that one command may take; it is a hang long before
-PROGRAM, ROOT = given("program", "root")
+PROGRAM, ROOT = played.given("program", "root")
 sys.path.insert(0, str(ROOT / "tools"))
 
 
@@ -35,8 +35,11 @@ def main(why=""):
     unittest.main(module="__main__")
 
 
-class Case(unittest.TestCase):
-    """A directory for the tests of a class, and samples in it."""
+class Case(played.Case):
+    """A directory for all tests of a class, and samples in it."""
+
+    def setUp(self):
+        pass  # it is there
 
     @classmethod
     def setUpClass(cls):

@@ -60,8 +60,8 @@ class InstallDeps(Played):
             (self.bin / name).symlink_to(shutil.which(name))
         for name, text in MACHINE.items():
             self.script(name, text)
-            (self.bin / name).symlink_to(self.place / name)
-        self.environment = {"PLAY": str(self.place), "PATH": str(self.bin)}
+            (self.bin / name).symlink_to(self.directory / name)
+        self.environment = {"PLAY": str(self.directory), "PATH": str(self.bin)}
         self.play(missing="", uid="0", may_sudo="no", apt="", cmake_version="3.22.1")
 
     def play(self, **files):
@@ -71,7 +71,7 @@ class InstallDeps(Played):
     def install(self, purpose="run", code=0, lines=None, **environment):
         """What it says, and what it asked apt for."""
         self.write("log", "")
-        done = self.call(self.place / "tools/install-deps.sh", purpose, code=code, **environment)
+        done = self.call(self.directory / "tools/install-deps.sh", purpose, code=code, **environment)
         self.assertEqual(done.stdout, "")
         if lines is not None:
             self.assertEqual(done.stderr.count("\n"), lines, done.stderr)
@@ -135,7 +135,7 @@ class InstallDeps(Played):
         self.assertIn("CMake 3.22, g++ 11", self.install(code=2)[0])
         self.play(cmake_version="3.100.0")
         self.assertNotIn("CMake", self.install(code=2)[0].split(". ")[0])
-        (self.bin / "c++").symlink_to(self.place / "c++")
+        (self.bin / "c++").symlink_to(self.directory / "c++")
         self.play(uid="0", cmake_version="3.22.1", missing="fmt\neigen", no_modules="jinja2")
         (self.bin / "cmake").unlink()
         said, installed = self.install()
@@ -161,8 +161,8 @@ class InstallDeps(Played):
     def test_a_place_that_cannot_be_written(self):
         self.write("build", "in the way\n")
         self.assertIn("build/probe cannot be written", self.install(code=2, lines=1)[0])
-        self.assertEqual(self.install(STAGES_BUILD=str(self.place / "elsewhere"))[0], "")
-        self.assertTrue((self.place / "elsewhere/probe").is_dir())
+        self.assertEqual(self.install(STAGES_BUILD=str(self.directory / "elsewhere"))[0], "")
+        self.assertTrue((self.directory / "elsewhere/probe").is_dir())
 
 
 # A build, and the programs that come of it. The file `how` says what goes wrong.
@@ -205,7 +205,7 @@ class FirstHour(Played):
         super().setUp()
         for name, text in BUILD.items():
             self.script(name, text)
-        self.project = self.place / "project"
+        self.project = self.directory / "project"
         for name in ("run.sh", "tools/build.sh"):
             shutil.copy(ROOT / name, self.project / name)
         self.write("how", "")
@@ -278,9 +278,9 @@ class FirstHour(Played):
         for name in ("build", "out"):
             (self.project / name).unlink()
         # A checkout that is read-only will do.
-        self.run_script(STAGES_BUILD=str(self.place / "elsewhere"), STAGES_OUT=str(self.place / "results"))
+        self.run_script(STAGES_BUILD=str(self.directory / "elsewhere"), STAGES_OUT=str(self.directory / "results"))
         self.assertEqual(sorted(path.name for path in self.project.iterdir()), ["run.sh", "tools"])
-        self.assertTrue((self.place / "elsewhere/cpu/bin/stages").exists() and (self.place / "results/results.json").exists())
+        self.assertTrue((self.directory / "elsewhere/cpu/bin/stages").exists() and (self.directory / "results/results.json").exists())
 
     def test_which_programs_run(self):
         """The first step comes first, the second time it is there; with arguments, those of `stages run`. Exit codes pass through."""
@@ -332,8 +332,8 @@ target_precompile_headers(cached PRIVATE header.hpp)
 
     def build(self, comment, value):
         """Builds anew, and returns how often the cache had what was asked for."""
-        self.environment |= {"CCACHE_DIR": str(self.place / "cache"), "CCACHE_CONFIGPATH": os.devnull}
-        shutil.rmtree(self.place / "build", ignore_errors=True)
+        self.environment |= {"CCACHE_DIR": str(self.directory / "cache"), "CCACHE_CONFIGPATH": os.devnull}
+        shutil.rmtree(self.directory / "build", ignore_errors=True)
         self.write("CMakeLists.txt", self.PROJECT)
         self.write("header.hpp", f"#pragma once\n// {comment}\nstruct Once {{}};\n")
         self.write("source.cpp", f'#include "header.hpp"\n\nint value(Once) {{ return {value}; }}\n')

@@ -45,7 +45,7 @@ class Digest(Played):
     """What the digest of the sources, by which a record is found to be of them, takes for another program."""
 
     def of(self, steps=None, joules="OFF"):
-        words = ["cmake", f"-DROOT={self.place}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P",
+        words = ["cmake", f"-DROOT={self.directory}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P",
                  ROOT / "cmake/BuildInfo.cmake"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stderr
 
@@ -88,9 +88,9 @@ class Digest(Played):
 class Records(Played):
     def setUp(self):
         super().setUp()
-        (self.place / "tools").mkdir()
+        (self.directory / "tools").mkdir()
         for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py", "ranks.sh", "processes.sh"):
-            shutil.copy(ROOT / "tools" / name, self.place / "tools")
+            shutil.copy(ROOT / "tools" / name, self.directory / "tools")
         for name, text in PLAYED.items():
             self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
         self.play(gpus="1", sources=OF_GPU, all_sources=OF_ALL, broken="nothing")
@@ -104,7 +104,7 @@ class Records(Played):
         return self.call("tools/verify-gpu.sh", *words, code=expect, **{"STAGES_PROCESSES": "1", **environment}).stderr
 
     def record(self, name="verify.json"):
-        return json.loads((self.place / "results/nvidia-h200" / name).read_text())
+        return json.loads((self.directory / "results/nvidia-h200" / name).read_text())
 
     def steps(self, name="verify.json"):
         return {step["name"]: step["passed"] for step in self.record(name)["steps"]}
@@ -174,7 +174,7 @@ class Records(Played):
     def test_entries_that_a_step_runs_are_of_its_sources(self):
         self.listen()
         for name in ("d2-study.sh", "spmm-study.sh"):
-            shutil.copy(ROOT / "tools" / name, self.place / "tools")
+            shutil.copy(ROOT / "tools" / name, self.directory / "tools")
         self.sets("gen:some:n=3\n")
         self.play(gpus="2")
         self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:sweep,spmm:hubs,"
@@ -227,11 +227,11 @@ class Records(Played):
         self.assertIn("memcheck", self.names(True))
 
     def asked(self):
-        return (self.place / "asked").read_text().splitlines()
+        return (self.directory / "asked").read_text().splitlines()
 
     def listen(self, program="build/gpu/bin/stages", before="while"):
         """From now on the program writes down what it is asked."""
-        path = self.place / program
+        path = self.directory / program
         path.write_text(path.read_text().replace(before, f'echo "$*" >> "$PLAY/asked"\n{before}', 1))
 
     def sets(self, lines):
@@ -250,9 +250,9 @@ class Records(Played):
         self.sets("# gen:none\n\ngen:some:n=3\nmine.mtx.gz\nnobody.mtx\n")
         self.write("mine.mtx.gz", "")
         for name, record in (("held_out", "spgemm_held_out"), ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
-            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.place)))
+            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.directory)))
             self.assertEqual(self.steps()[record], True)
-            self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.place}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json --append$")
+            self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.directory}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json --append$")
 
     def test_spmv_of_matrices_held_out_and_double_precision_are_records_of_their_own(self):
         self.listen()
@@ -284,7 +284,7 @@ class Records(Played):
         for sources in ({"all_sources": "CMake Error\n\nno such file"}, {"all_sources": OF_ALL, "sources": "CMake Error\n\nno such file"}):
             self.play(**sources)
             self.assertIn("CMake Error", self.verify("--only", "tests", expect=2))
-        self.assertFalse(list(self.place.glob("results/*/*")))
+        self.assertFalse(list(self.directory.glob("results/*/*")))
         self.play(sources=OF_GPU, broken="cmake")
         self.assertIn("the build failed", self.verify("--only", "tests", expect=1))
         self.assertEqual((self.steps(), self.record()["complete"]), ({"configure": False, "build": False}, False))
