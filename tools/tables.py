@@ -136,11 +136,6 @@ def timed_rows(results):
     return [r for r in results["results"] if r["status"] == "good" and "seconds" in r]
 
 
-def is_wanted(matrix, wanted):
-    """Whether a page names the matrix; where it names none it wants all."""
-    return not wanted or matrix in wanted or label(matrix).replace(" ", "") in wanted
-
-
 def line_of(cells):
     """A line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
@@ -175,10 +170,10 @@ def named(entry):
     return f"`{entry.split('/')[1]}`"
 
 
-def table(results, pattern, wanted):
+def table(results, pattern):
     """The Markdown table of one results file."""
     rows = [r for r in timed_rows(results) if re.search(pattern, r["entry"])]
-    time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows if is_wanted(r["problem"]["matrix"], wanted)}
+    time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows}
     entries, matrices = (list(dict.fromkeys(key[k] for key in time)) for k in (0, 1))
     best = {m: min(t for (_, matrix), t in time.items() if matrix == m) for m in matrices}
     cell = lambda e, m: bold(seconds(time[e, m]), time[e, m] == best[m]) if (e, m) in time else ""
@@ -207,13 +202,13 @@ def typed_rungs(written):
     return rungs
 
 
-def ladder(results, pattern, wanted, written, file):
+def ladder(results, pattern, written, file):
     """The rungs of a step with their times, and the gain of each; `results` is None where there is no record. `written`: the old text."""
     rungs, titles = typed_rungs(written), ["file", "entry", "what is new"]
     if not results:
         return text_of(table_of(titles, rungs), f"(No record yet: {file}.",
                        "On a GPU `tools/verify-gpu.sh --only ladders` makes it, and then `tools/tables.py` this table.)")
-    timed = [r for r in timed_rows(results) if is_wanted(r["problem"]["matrix"], wanted)]
+    timed = timed_rows(results)
     columns = list(dict.fromkeys(map(problem_of, timed)))
     time = {(named(r["entry"]), problem_of(r)): median(r) for r in timed if re.search(pattern, r["entry"])}
     known = {(named(r["entry"]), problem_of(r)): noise(r) for r in timed}
@@ -268,23 +263,20 @@ def scaling_columns(timed, on_gpus):
     return columns
 
 
-def scaling(results, pattern, wanted):
-    """The Markdown tables of one results file with several numbers of ranks: a table a problem; of GPUs, then the phases of all."""
+def scaling(results, pattern, phases=()):
+    """The Markdown tables of one results file with several numbers of ranks: a table a problem; of GPUs, then the phases of all. `phases`: the names
+    of those that are told in place of the clocks."""
     context = results["context"]
     timed = timed_rows(results)
     ranked = [r for r in timed if r["mpi"] and re.search(pattern, r["entry"])]
     problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
     on_gpus = any(not r["mpi"] and re.search(pattern, r["entry"]) for r in timed)  # one against several
     columns = scaling_columns(timed, on_gpus)
-    names = next((word.removeprefix("phases=").replace("_", " ").split(",") for word in wanted if word.startswith("phases=")), [])
-    wanted = [word for word in wanted if not word.startswith("phases=")]
-    if names:
+    if phases:
         phase = lambda name: lambda r, _: seconds(r["seconds"]["phases"][name]) if name in r["seconds"]["phases"] else ""
-        columns = {title: columns[title] for title in ("entry", "ranks")} | {name: phase(name) for name in names}
+        columns = {title: columns[title] for title in ("entry", "ranks")} | {name: phase(name) for name in phases}
     lines, shown = [], []
     for problem in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]):
-        if wanted and label(problem[0]) not in wanted:
-            continue
         bases = [r for r in timed if problem_of(r) == problem and not r["mpi"] and not r["structure_reuse"]
                  and re.search(pattern if on_gpus else "^01_", r["entry"])]
         base = min(bases, key=median, default=None)
@@ -305,14 +297,15 @@ def scaling(results, pattern, wanted):
     return "\n".join([*lines, f"({source_of(context, context['cpu'] + f', {cores} cores')}; copy bandwidth in GB/s: {', '.join(copies)})"]) + "\n"
 
 
-def chain(results, pattern, wanted):
+def chain(results, pattern):
     """The rounds of chains, by matrix and number of ranks, and the speed of each entry and place of C over the first."""
     table, order = {}, re.compile(r"(?:, )?round (\d+) of \d+")
     for r in timed_rows(results):
-        if (found := order.search(r["problem"]["options"])) and re.search(pattern, r["entry"]) and is_wanted(r["problem"]["matrix"], wanted):
+        if re.search(pattern, r["entry"]):
+            found = order.search(r["problem"]["options"])
             form = order.sub("", r["problem"]["options"])
             place = "C distributed" if "C distributed" in form else ""
-            key = label(r["problem"]["matrix"]), form.replace(place, "").strip(", "), r["ranks"] if r["mpi"] else 1
+            key = label(r["problem"]["matrix"]), form.replace(place, "").strip(", "), r["ranks"]
             table.setdefault(key, {}).setdefault(int(found.group(1)), {})[r["entry"], place] = r
     lines = []
     for (matrix, form, ranks), rounds in table.items():
@@ -369,7 +362,7 @@ def of_plans(rows, pattern):
     return f", of up to {plans:.0f} plans each, whose medians lie {100 * middle:.1f} % apart in the middle and {100 * max(spreads):.0f} % at most"
 
 
-def ratios(results, pattern, wanted):
+def ratios(results, pattern):
     """The Markdown tables of one results file, speeds over the fastest library: a table an operation."""
     timed, context = timed_rows(results), results["context"]
     on_gpu = "gpu_sms" in context
@@ -382,7 +375,7 @@ def ratios(results, pattern, wanted):
         for matrix in dict.fromkeys(r["problem"]["matrix"] for r in rows):
             time = {r["entry"]: median(r) for r in rows if r["problem"]["matrix"] == matrix}
             peer = min((e for e in time if e.startswith("vendor/")), key=time.get, default=None)
-            if not peer or (wanted and label(matrix) not in wanted):
+            if not peer:
                 continue
             speed = {e: time[peer] / time[e] for e in entries if e in time}
             best.append(max(speed.values()))
@@ -448,7 +441,7 @@ def limit(row, context, took, gpus=1):
     return f"{share(least[which] / gpus / took)} ({which})" if which else ""
 
 
-def products(results, pattern, wanted):
+def products(results, pattern):
     """The Markdown table of one results file of sparse products: rates, then phases and limits of the fastest of ours that counts anew."""
     context = results["context"]
     timed = [r for r in timed_rows(results) if r["problem"]["operation"] == "spgemm"]
@@ -460,7 +453,7 @@ def products(results, pattern, wanted):
         rows = {r["entry"]: r for r in timed if r["problem"]["matrix"] == matrix}
         best = fastest([rows[e] for e in entries if e in rows and not rows[e]["structure_reuse"]])
         peer = fastest([r for e, r in rows.items() if e.startswith("vendor/")])
-        if not best or (wanted and label(matrix) not in wanted):
+        if not best:
             continue
         speeds += [best["gflops"] / peer["gflops"]] if peer else []
         count, took, least = best["problem"]["multiplications"], best["seconds"]["phases"], limits(best, context)
@@ -481,7 +474,7 @@ def products(results, pattern, wanted):
                    f"{source_of(context, place_of(context))})")
 
 
-def gather(results, pattern, _wanted):
+def gather(results, pattern):
     """The Markdown table of a record of such rates: a line a size of B, a column a size of what is read of a row."""
     rate = {(r["b_bytes"], r["piece_bytes"]): f"{r['bytes_per_second'] / 1e12:.1f}" for r in results["rates"]}
     sizes, pieces = (sorted({key[k] for key in rate}) for k in (0, 1))
@@ -548,7 +541,7 @@ LOCAL = (
 )
 
 
-def counters(results, pattern, _wanted):
+def counters(results, pattern):
     """The Markdown table of a record of tools/counters.sh: a line a case and entry."""
     case = lambda c, matrix: ", ".join(filter(None, (matrix, c["options"])))
     chosen = [c for c in results["cases"] if re.search(pattern, f"{case(c, c['matrix'])}, {c['entry']}")]
@@ -607,6 +600,11 @@ def matrix_of(row):
     return row["problem"]["matrix"] if "problem" in row else row["matrix"]
 
 
+def names_of(row):
+    """How a page may name the matrix of a row: as in the record, or as in the tables."""
+    return {matrix_of(row), label(matrix_of(row)).replace(" ", "")}
+
+
 def value(results, entry, matrix, words):
     """One number of a record, as text. Raises ValueError where the record does not hold exactly one."""
     if entry == "context":
@@ -641,7 +639,7 @@ def value(results, entry, matrix, words):
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
     mine = [r for r in timed if (r["entry"] == entry or r["entry"].endswith("/" + entry))
             and all(of(r, name) == text for name, text in selected.items())
-            and (of_several or matrix in (matrix_of(r), label(matrix_of(r)).replace(" ", "")))]
+            and (of_several or matrix in names_of(r))]
     if not mine:
         raise ValueError(f"there is no good result of '{entry}' on '{matrix}'" + (f" with {selected}" if selected else ""))
     if without and not any(without.replace("_", " ") in r["seconds"].get("phases", {}) for r in timed):
@@ -734,7 +732,7 @@ REPORTED = {("01_cpu_serial/two_pointer_dot", 0): "6.199 s", ("02_mpi/scatter_ga
             ("03_cuda_naive/dense_output_strided", 0): "3.942 s"}
 
 
-def programs(results, pattern, _wanted):
+def programs(results, pattern):
     """The Markdown table of a record of tools/whole_program.py; on the executor a product has no time."""
     took = lambda p: (seconds(p[name]) if p[name] else "" for name in ("real", "user", "sys", "product"))
     rows = [[f"`{p['entry']}`", str(p["ranks"] or ""), str(p["rows"]), *took(p), f"{p['result_nnz']:,}", REPORTED.get((p["entry"], p["ranks"]), "")]
@@ -744,9 +742,9 @@ def programs(results, pattern, _wanted):
                    f"(whole programs, f32; user and sys: of all their processes; {source_of(context, place_of(context) + ', ' + context['cpus'] + ' processors, load before ' + context['load'])})")
 
 
-def forms(results, pattern, _wanted):
+def forms(results, pattern):
     """The Markdown table of what each form of step 8 is worth: how many times as long products take without it."""
-    timed = [m for m in results["matrices"] if m["operation"] == "spgemm" and m["seconds"]]
+    timed = results["matrices"]
     rows = []
     names = dict.fromkeys(name for m in timed for name in m["seconds"] if name.startswith("without "))
     for name in [name for name in names if re.search(pattern, name.removeprefix("without "))]:
@@ -827,7 +825,7 @@ def speed_up(times_of, entry, baseline):
     return out
 
 
-def steps(_results, _pattern, _wanted):
+def steps(_results, _pattern):
     """What each step is worth, from the records that there are: of one entry a step, the same on all matrices of the record."""
     rows = []
     for step, pattern, baseline, what, over, example in STEPS:
@@ -854,7 +852,7 @@ def steps(_results, _pattern, _wanted):
     return "\n".join(table_of(titles, rows)) + "\n"
 
 
-def same_again(_results, folder, _wanted):
+def same_again(_results, folder):
     """What comparisons of equal runs say, from the records that tools/same-again.sh left in a folder of results/."""
     import same_again
     return same_again.tables(ROOT / "results" / folder) if (ROOT / "results" / folder).is_dir() else f"(No record yet: {folder}.)\n"
@@ -938,21 +936,21 @@ def merged(files):
 
 def filled(match, missing):
     """A block of a page with its table made anew. What has no record yet is added to `missing`."""
-    start, kind, file, pattern, matrices, written, end = match.groups()
-    parts, wanted = records_of(file), matrices.split()
+    start, kind, file, pattern, words, written, end = match.groups()
+    parts = records_of(file)
     if not parts:
         missing.add(file)
     if not parts and kind != "ladder":
         return start + f"(No record yet: {file}.)\n" + end
     results = merged(parts) if parts and kind not in ("steps", "same_again") else None
-    for word in [w for w in wanted if w.startswith(("options=", "ranks="))]:
-        wanted.remove(word)
-        name, _, value = word.partition("=")
-        fits = ((lambda r: r["problem"]["options"] == value.replace("_", " ")) if name == "options" else
-                lambda r: not r["mpi"] or str(r["ranks"]) in value.split(","))
+    given = {name: text.replace("_", " ") for name, _, text in (word.partition("=") for word in words.split()) if name in ("options", "ranks", "phases")}
+    matrices = [word for word in words.split() if word.partition("=")[0] not in given]
+    if results and (matrices or given):
+        fits = lambda r: ((not matrices or names_of(r) & set(matrices)) and r["problem"]["options"] == given.get("options", r["problem"]["options"])
+                          and ("ranks" not in given or not r["mpi"] or str(r["ranks"]) in given["ranks"].split(",")))
         results = {**results, "results": list(filter(fits, results["results"]))}  # the record is kept for other blocks
-    more = (written, file) if kind == "ladder" else ()
-    return start + KINDS[kind](results, pattern, wanted, *more) + end
+    more = (written, file) if kind == "ladder" else (given["phases"].split(","),) if "phases" in given else ()
+    return start + KINDS[kind](results, pattern, *more) + end
 
 
 def main():

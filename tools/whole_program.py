@@ -76,7 +76,7 @@ def main():
                 print(entry["name"], ranks, file=sys.stderr)
                 small = options.quick or entry["needs"]["gpu"] and results["context"]["backend"] == "cpu"
                 results["programs"].append(measured(stages, pathlib.Path(place), 16 if small else 1, options.quick, entry["name"], ranks))
-    print(tables.programs(results, "", []), end="")
+    print(tables.programs(results, ""), end="")
     if options.json:
         options.json.write_text(record.text_of(record.rounded(results, 4)))
 
