@@ -38,12 +38,8 @@ IN_CLOSE = ("05_cuda_csr/two_arrays", "06_cuda_register/one_launch", "06_cuda_re
 
 def points(results, entry):
     """(n, seconds of a product) of an entry, by n."""
-    found = []
-    for row in tables.timed_rows(results):
-        name = tables.label(row["problem"]["matrix"])
-        if row["entry"] == entry and name.startswith("n = "):
-            found.append((int(name.removeprefix("n = ")), tables.median(row)))
-    return sorted(found)
+    rows = [(tables.size_of(row["problem"]["matrix"]), tables.median(row)) for row in tables.timed_rows(results) if row["entry"] == entry]
+    return sorted((n, took) for n, took in rows if n)
 
 
 # D4's two charts: records of several GPUs, the matrix, the ways to divide it, and their colours.

@@ -93,11 +93,16 @@ def gain(speeds):
     return "~1x" if abs(math.log(mean)) <= math.log1p(share) else times(mean)
 
 
+def size_of(matrix):
+    """The n of a matrix of the study over n (gen:fixed, 80 % zeros), or None."""
+    match = re.fullmatch(r"gen:fixed:n=(\d+),zeros=0\.8", matrix)
+    return int(match[1]) if match else None
+
+
 def label(matrix):
     """The part of a spec that tells the matrices of a study apart."""
-    match = re.fullmatch(r"gen:fixed:n=(\d+),zeros=0\.8", matrix)
-    if match:
-        return f"n = {match.group(1)}"
+    if n := size_of(matrix):
+        return f"n = {n}"
     return re.sub(r"^gen:twin:|^data:|\.mtx(\.gz)?$", "", matrix.rsplit("/", 1)[-1])
 
 
@@ -233,10 +238,9 @@ def ladder(results, pattern, written, file):
     several = len({options for _, options in columns}) > 1
     titles += [", ".join(filter(None, (label(matrix), several and options))) for matrix, options in columns] + ["gain"]
     of_all = "" if several or not columns or not columns[0][1] else f", {columns[0][1]}"
-    context = results["context"]
     return text_of(table_of(titles, rows),
                    f"(times of one product{of_all}, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;",
-                   f"{source_of(context, context.get('gpu', context['cpu']))})")
+                   f"{source_of(results['context'])})")
 
 
 def exchanged(row):
@@ -444,8 +448,8 @@ def limit(row, context, took, gpus=1):
 def products(results, pattern):
     """The Markdown table of one results file of sparse products: rates, then phases and limits of the fastest of ours that counts anew."""
     context = results["context"]
-    timed = [r for r in timed_rows(results) if r["problem"]["operation"] == "spgemm"]
-    entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
+    timed = timed_rows(results)
+    entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e)]
     fastest = lambda rows: max(rows, key=lambda r: r["gflops"], default=None)
     rate = lambda r: f"{r['gflops']:.{0 if r['gflops'] >= 99.5 else 1}f}" if r else ""
     lines, speeds = [], []
@@ -464,7 +468,7 @@ def products(results, pattern):
                       **{part: seconds(took[part]) if part in took else "" for part in ("analysis", "symbolic", "numeric")},
                       **{name: share(least[name] / median(best)) if name in least else "" for name in ("memory", "L2", "issue")},
                       "L1 hits": share(ncu["load_sectors_hit"] / ncu["load_sectors"]) if ncu else ""})
-    known = [title for title in lines[0] if title not in ("issue", "L1 hits") or any(line[title] for line in lines)] if lines else ["matrix"]
+    known = [title for title in lines[0] if title not in ("issue", "L1 hits") or any(line[title] for line in lines)]
     types = "/".join(sorted({r["problem"]["type"] for r in timed}))
     memory = memory_of_library(timed)
     return text_of(table_of(known, ([line[title] for title in known] for line in lines))

@@ -220,7 +220,7 @@ class Table(unittest.TestCase):
         record = {"gpu": "NVIDIA H200", "ncu": "Version 2025.3.1.0 (build 1)", "date": "2026-11-21T00:00:00Z", "source_digest": "0123456789abcdef",
                   "cases": [case | counted, case | {"status": "failed", "reason": "took | long"}]}
         head, _, good, failed, *_ = tables.counters(record, "N.=.256").splitlines()
-        self.assertTrue(head.endswith("| of all SMs | shared atomics | of them CAS | shared wavefronts |"), head)
+        self.assertTrue(head.endswith("| local L1 hits | shared atomics | of them CAS | shared wavefronts |"), head)
         self.assertEqual(good, "| am, N = 256 | `07_spmm/balanced` | 1.00 ms |" + "  |" * 9 + " 1.00 k | 10 | 25 % | 2.00 M |  | 30.0 M |")
         self.assertEqual(failed, "| am, N = 256 | `07_spmm/balanced` | not counted: took / long |" + "  |" * 15)
 

@@ -2,9 +2,8 @@
 
 import functools
 import math
-import re
 
-from tables import ROOT
+from tables import ROOT, size_of
 
 from . import pictures as draw
 from .results import grouped
@@ -16,12 +15,6 @@ COUNTED = {"asked_of_L1": amount, "sectors_a_nonzero": digits, "sectors_a_produc
            "block_over_mean": digits, "at_least_seconds": seconds}
 LADDER_LEAD = ("Steps in the order of the course, libraries (orange diamonds) below; further left is faster. The mark is the median, the line through it "
                "spans the quartiles, the dashed line is the fastest library. Axes are logarithmic.")
-
-
-def series_over_n(matrix):
-    """The n of a matrix of the study over n (gen:fixed, 80 % zeros), or None."""
-    match = re.fullmatch(r"gen:fixed:n=(\d+),zeros=0\.8", matrix)
-    return int(match.group(1)) if match else None
 
 
 def ladder_rows(rows):
@@ -178,7 +171,7 @@ def ladders(files):
     for file in files:
         for kind, rows in grouped(file.rows, lambda r: r.problem.kind()).items():
             by_matrix = grouped(rows, lambda r: r.problem.matrix)
-            sizes = {m: series_over_n(m) for m in by_matrix}
+            sizes = {m: size_of(m) for m in by_matrix}
             if sum(n is not None for n in sizes.values()) > 2:  # of a study over n its end only: tools/draw_curve.py draws the curve
                 last = max((m for m in sizes if sizes[m]), key=sizes.get)
                 by_matrix = {m: r for m, r in by_matrix.items() if sizes[m] is None or m == last}
