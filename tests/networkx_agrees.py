@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from played import entries_of
+
 try:
     import networkx
 except ImportError as missing:
@@ -25,24 +27,14 @@ PROGRAM, FILES = sys.argv[1], pathlib.Path(sys.argv[2])
 WEIGHT = (("weight", float),)
 
 
-def entries_of(path):
-    """The number of rows, and the values by their places, which count from 0; a pattern's are 1."""
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as file:
-        field = file.readline().split()[3]
-        rows, columns, stored = map(int, file.readline().split())
-        lines = [line.split() for line in file]
-    assert rows == columns and stored == len(lines), (rows, columns, stored, len(lines))
-    found = {(int(i) - 1, int(j) - 1): float(*value or [1]) for i, j, *value in lines}
-    assert len(found) == stored, "an entry comes twice"
-    return field, rows, found
-
-
 def compare(path, graph, *options, first=0, rows=None):
     """`graph` is what networkx makes of the file; `first` is its first node, `rows` their number where the last ones have no edges."""
     with tempfile.TemporaryDirectory() as directory:
         out = pathlib.Path(directory) / ("out.mtx.gz" if path.suffix == ".gz" else "out.mtx")
         done = subprocess.run([PROGRAM, "convert", path, "-o", out, *options], check=True, capture_output=True, text=True)
-        field, found_rows, found = entries_of(out)
+        (*_, field, _), (found_rows, columns, stored), entries = entries_of(out)
+    found = {(i, j): value for i, j, value in entries}
+    assert found_rows == columns and stored == len(entries) == len(found), (found_rows, columns, stored, len(entries), "an entry comes twice?")
     weighted = any("weight" in data for _, _, data in graph.edges(data=True))
     expected = {(u - first, v - first): float(data.get("weight", 1)) for u, v, data in graph.edges(data=True)}
     if not graph.is_directed():

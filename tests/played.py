@@ -1,7 +1,8 @@
-"""A directory for a test, with programs that scripts play, and what a call of a script says there; a wait, a terminal, and options."""
+"""A directory for a test, with programs that scripts play, and what a call of a script says there; a wait, a terminal, a reader, and options."""
 
 import argparse
 import contextlib
+import gzip
 import os
 import pathlib
 import pty
@@ -35,6 +36,14 @@ def on_terminal(*words, environment=os.environ, **more):
     return said.decode(), process.wait(120)
 
 
+def entries_of(path):
+    """The banner of a Matrix Market file, its shape and number of entries, and each entry, whose places count from 0: by splitting lines and nothing
+    else. A pattern's values are 1."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as file:
+        banner, shape, *lines = (line.split() for line in file)
+    return banner, tuple(map(int, shape)), [(int(i) - 1, int(j) - 1, float(*value or [1])) for i, j, *value in lines]
+
+
 def given(*options):
     """The paths that these options name on the command line, which must all be there; what else it holds is for unittest."""
     parser = argparse.ArgumentParser()
@@ -57,6 +66,11 @@ class Case(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
+
+    def play(self, **files):
+        """Files of one line each, by which the programs play."""
+        for name, text in files.items():
+            self.write(name, text + "\n" if text else "")
 
     def script(self, name, text):
         path = self.write(name, f"#!/usr/bin/env bash\n{text}\n")

@@ -4,15 +4,16 @@
 usage: scipy_reads.py PROGRAM
 
 PROGRAM is `stages`. Matrices are generated with it, written plain and compressed, and read with scipy.io.mmread:
-shape, number of entries and every value must be what a minimal reader of our own (in this file) finds. And what
+shape, number of entries and every value must be what a minimal reader of our own (in played.py) finds. And what
 scipy writes, the program must read. Exit code 77 (skipped) where there is no scipy.
 """
 
-import gzip
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+from played import entries_of
 
 try:
     import numpy
@@ -29,19 +30,9 @@ SPECS = [
 ]
 
 
-def minimal_reader(path):
-    """Banner, shape and entries, by splitting lines and nothing else."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt") as file:
-        banner = file.readline().split()
-        shape = [int(word) for word in file.readline().split()]
-        entries = [line.split() for line in file]
-    return banner, shape, [(int(i) - 1, int(j) - 1, float(v)) for i, j, v in entries]
-
-
 def check_our_file(program, spec, path):
     subprocess.run([program, "generate", spec, "-o", path], check=True, stdout=subprocess.DEVNULL)
-    banner, (rows, cols, nnz), entries = minimal_reader(path)
+    banner, (rows, cols, nnz), entries = entries_of(path)
     assert banner == ["%%MatrixMarket", "matrix", "coordinate", "real", "general"], banner
     read = scipy.sparse.coo_array(scipy.io.mmread(path))
     assert read.shape == (rows, cols), (read.shape, rows, cols)

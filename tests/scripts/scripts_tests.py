@@ -64,10 +64,6 @@ class InstallDeps(Played):
         self.environment = {"PLAY": str(self.directory), "PATH": str(self.bin)}
         self.play(missing="", uid="0", may_sudo="no", apt="", cmake_version="3.22.1")
 
-    def play(self, **files):
-        for name, text in files.items():
-            self.write(name, text + "\n" if text else "")
-
     def install(self, purpose="run", code=0, lines=None, **environment):
         """What it says, and what it asked apt for."""
         self.write("log", "")
@@ -208,8 +204,7 @@ class FirstHour(Played):
         self.project = self.directory / "project"
         for name in ("run.sh", "tools/build.sh"):
             shutil.copy(ROOT / name, self.project / name)
-        self.write("how", "")
-        self.write("code", "0")
+        self.play(how="", code="0")
 
     def build(self, *words, **options):
         return self.call(self.project / "tools/build.sh", "cpu", *words, **options)
@@ -309,8 +304,7 @@ class FirstHour(Played):
                 ("12.4", "7.5", "GPU 0: T4", "gpu", ""), ("13.0", "9.0", "GPU 0: H200", "gpu", ""),
                 ("12.0", "7.5", "GPU 0: T4", "cpu", "nvcc is of CUDA 12.0, and 12.4 is needed"),
                 ("12.4", "7.0", "GPU 0: V100", "cpu", "compute capability 7.0, and 7.5 is needed"), ("12.4", "", "", "cpu", "no NVIDIA GPU")):
-            for name, text in zip(("cuda", "capability", "gpu"), machine):
-                self.write(name, text)
+            self.play(**dict(zip(("cuda", "capability", "gpu"), machine)))
             done = self.run_script("-m", "a.mtx")
             self.assertIn(f"--preset {preset} ", [call for call in self.calls() if "--preset" in call][-1])
             self.assertIn(said, done.stderr)

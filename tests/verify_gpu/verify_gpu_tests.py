@@ -95,10 +95,6 @@ class Records(Played):
             self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
         self.play(gpus="1", sources=OF_GPU, all_sources=OF_ALL, broken="nothing")
 
-    def play(self, **files):
-        for name, text in files.items():
-            self.write(name, text + "\n")
-
     def verify(self, *words, expect=0, **environment):
         self.environment.pop("CUDA_VISIBLE_DEVICES", None)
         return self.call("tools/verify-gpu.sh", *words, code=expect, **{"STAGES_PROCESSES": "1", **environment}).stderr
