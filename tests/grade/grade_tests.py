@@ -35,12 +35,6 @@ LIMIT = 600  # seconds that one command may take; a compiler is among them
 STAGE, NAME = "05_cuda_csr", "row_lengths.cu"
 
 
-def limit_of_a_case(reason):
-    """Seconds for a case, where `reason` (a pattern) is to be told of it: few only where it may hang. What is told of for something
-    else, or for nothing, has the time that it takes beside all else that this machine does."""
-    return "4" if "hangs" in reason else "20"
-
-
 def run(*words, **environment):
     return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False,
                           env={**os.environ, **environment})
@@ -170,7 +164,9 @@ class Exercises(Case):
             self.skipTest("there are no ranks")
         file = self.write(name)
         words, exercise = ("02_mpi", file, "--built", built), f"solution/02_mpi/{name}"
-        self.refused("/no/mpirun: there is no such program", *words, STAGES_MPIRUN="/no/mpirun", STAGES_EXERCISE=exercise)
+        done = run(PROGRAM, "grade", *words, STAGES_MPIRUN="/no/mpirun", STAGES_EXERCISE=exercise)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/no/mpirun: there is no such program", done.stderr)
         grade = self.grade(*words, STAGES_MPIRUN="  mpirun -q ", STAGES_EXERCISE=exercise)
         self.assertEqual(grade["points"], 100, grade)
 
@@ -303,19 +299,36 @@ class Hints(Case):
 
 
 class Misbehaving(Case):
-    """One file that does as it is told (misbehaving.cu), built before."""
+    """One file that does as it is told (misbehaving.cu), built before; or another, where a class names one."""
+
+    BUILT, STAGE, NAME = "graded_misbehaving", STAGE, NAME
 
     def setUp(self):
         super().setUp()
-        self.backend, stages = listed()
-        if STAGE not in stages:
-            self.skipTest("this build has no CUDA steps")
-        self.built = self.prebuilt("graded_misbehaving")
-        self.empty = self.write(NAME)
+        self.backend = listed()[0]
+        if self.STAGE not in steps_that_run():
+            self.skipTest(f"{self.STAGE} cannot run here")
+        self.built = self.prebuilt(self.BUILT)
+        self.empty = self.write(self.NAME)
         self.counted = PROGRAM.parent / "counted_misbehaving"
 
-    def misbehave(self, how, *words, stage=STAGE, name=NAME, **environment):
-        return self.grade(stage, self.write(name), "--built", self.built, *words, STAGES_MISBEHAVE=how, **environment)
+    def misbehave(self, how, *words, stage=None, name=None, **environment):
+        return self.grade(stage or self.STAGE, self.write(name or self.NAME), "--built", self.built, *words, STAGES_MISBEHAVE=how, **environment)
+
+    def attack(self, how, reason, **environment):
+        """It gets no point, for this reason (a pattern), and soon. A case has few seconds only where it may hang: what is told of for something else
+        has the time that it takes beside all else that this machine does."""
+        start = time.monotonic()
+        words = ["--time-limit", "4" if "hangs" in reason else "20", "--memory-limit", "0.5", *(["--counted", self.counted] if how in COUNTED else [])]
+        grade = self.misbehave(how, *words, **environment)
+        with self.subTest(attack=how, **environment):
+            self.loses_all(grade, reason)
+            self.assertLess(time.monotonic() - start, 60)
+
+    def attacks(self, reasons, at_once, **environment):
+        with concurrent.futures.ThreadPoolExecutor(at_once) as side_by_side:
+            for done in [side_by_side.submit(self.attack, how, reason, **environment) for how, reason in reasons.items()]:
+                done.result()
 
     def lost(self, how, reason, *words, classes=None, **environment):
         grade = self.misbehave(how, *words, **environment)
@@ -527,18 +540,15 @@ class OnAGpu(Misbehaving):
         self.assertEqual(left_of(self.built), [])
 
 
-class OnTheHost(Case):
+class OnTheHost(Misbehaving):
     """What is not multiplied in run() has no points where no kernels are counted, either."""
 
+    BUILT, STAGE, NAME = "graded_misbehaving_host", "01_cpu_serial", "csr_spmv.cpp"
+
     def test_only_run_multiplies(self):
-        built, file = self.prebuilt("graded_misbehaving_host"), self.write("csr_spmv.cpp")
-        for how, reason in {"": "", **ON_THE_HOST}.items():
-            with self.subTest(how=how):
-                grade = self.grade("01_cpu_serial", file, "--built", built, "--time-limit", limit_of_a_case(reason), STAGES_MISBEHAVE=how)
-                if how:
-                    self.loses_all(grade, reason)
-                else:
-                    self.assertEqual((grade["points"], [c for c in grade["classes"] if c["reason"]]), (100, []))
+        grade = self.misbehave("", "--time-limit", "20")
+        self.assertEqual((grade["points"], [c for c in grade["classes"] if c["reason"]]), (100, []))
+        self.attacks(ON_THE_HOST, 1)
 
 
 # What one of several ranks may do (misbehaving_ranks.cpp).
@@ -549,55 +559,33 @@ ON_RANKS = {
 }
 
 
-class OnRanks(Case):
+class OnRanks(Misbehaving):
     """The limits are of all that the student's program starts, ranks included."""
 
-    def attacked(self, how, **environment):
-        seconds = limit_of_a_case(ON_RANKS.get(how, ""))
-        return self.grade("02_mpi", self.empty, "--built", self.built, "--time-limit", seconds, "--memory-limit", "0.5", STAGES_MISBEHAVE=how, **environment)
-
-    def attack(self, how, **environment):
-        with self.subTest(attack=how, **environment):
-            self.loses_all(self.attacked(how, **environment), ON_RANKS[how])
+    BUILT, STAGE, NAME = "graded_misbehaving_ranks", "02_mpi", "gather_rows.cpp"
 
     def test_attacks(self):
-        self.built, self.empty = self.prebuilt("graded_misbehaving_ranks"), self.write("gather_rows.cpp")
-        if shutil.which("mpirun") is None:
-            self.skipTest("there are no ranks")
-        self.assertEqual(self.attacked("")["points"], 100)
-        with concurrent.futures.ThreadPoolExecutor(3) as side_by_side:
-            for bwrap in (["bwrap"] if confined() else []) + ["none"]:
-                for done in [side_by_side.submit(self.attack, how, STAGES_BWRAP=bwrap) for how in ON_RANKS]:
-                    done.result()
+        self.assertEqual(self.misbehave("", "--time-limit", "20", "--memory-limit", "0.5")["points"], 100)
+        for bwrap in (["bwrap"] if confined() else []) + ["none"]:
+            self.attacks(ON_RANKS, 3, STAGES_BWRAP=bwrap)
         self.assertEqual(left_of(self.built), [])
 
 
 class Attacks(Misbehaving):
     """None of them gets a point, each gets its reason, and nothing of it is left."""
 
-    LIMIT = 60
-
-    def attack(self, how, reason, **environment):
-        start = time.monotonic()
-        words = ["--counted", self.counted] if how in COUNTED else []
-        grade = self.misbehave(how, "--time-limit", limit_of_a_case(reason), "--memory-limit", "0.5", *words, **environment)
-        with self.subTest(attack=how, **environment):
-            self.loses_all(grade, reason)
-            self.assertLess(time.monotonic() - start, self.LIMIT)
-
     def all_attacks(self, **environment):
         secret = self.write("secret", "another's hand-in")
         secret.chmod(0o600)
-        with socket.create_server(("127.0.0.1", 0)) as server, concurrent.futures.ThreadPoolExecutor(4) as side_by_side:
+        with socket.create_server(("127.0.0.1", 0)) as server:
             server.settimeout(0)
             environment |= {"STAGES_SECRET": str(secret), "STAGES_PORT": str(server.getsockname()[1])}
             # Without a namespace of networks and files nobody is kept from them, or who is no other user from this user's.
             open_to_all = set()
             if environment.get("STAGES_BWRAP") == "none":
                 open_to_all = {"attack:network"} | (set() if os.geteuid() == 0 else {"attack:read", "attack:write", "attack:kill"})
-            attacks = {how: reason for how, reason in (ATTACKS | (COUNTED if self.counted.exists() else {})).items() if how not in open_to_all}
-            for done in [side_by_side.submit(self.attack, how, reason, **environment) for how, reason in attacks.items()]:
-                done.result()
+            tried = ATTACKS | (COUNTED if self.counted.exists() else {})
+            self.attacks({how: reason for how, reason in tried.items() if how not in open_to_all}, 4, **environment)
             with self.assertRaises(BlockingIOError):
                 server.accept()
         self.assertEqual(secret.read_text(), "another's hand-in")
