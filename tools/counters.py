@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Reads what ncu (Nsight Compute) counted, for tools/counters.sh: CSV in, JSON out. Needs nothing beyond Python's own library.
 
-    ncu --query-metrics | tools/counters.py choose RECORD      prints the metrics to ask for, of those that there are
-    tools/counters.py begin RECORD NAME=VALUE ...              a new record, with where it comes from
+    ncu --query-metrics | tools/counters.py begin RECORD NAME=VALUE ...
+                                     a new record, with where it comes from; prints the metrics to ask for, of those that there are
     tools/counters.py add RECORD MATRIX OPTIONS ENTRY CODE DIRECTORY
-    tools/counters.py end RECORD                               the record is complete; exit code 1 if a case failed
+    tools/counters.py end RECORD     the record is complete; exit code 1 if a case failed
 
 `add` takes ncu's exit code (77: the program skipped the case, which is recorded as such) and a directory with what one case left: ncu.csv (ncu --csv --page raw --log-file), said.txt (what ncu and
 the program said) and run.json (stages run --json). A case counts as good only if the program itself called its one
@@ -61,11 +61,6 @@ OF_SPMV = {
 ALL_SKIPPED = 77  # the exit code of stages run where nothing could run: too little memory on this GPU
 BY_TIME = {"warps_active", "warps_at_all_times", "waits_for_data", "waits_for_queue"}
 LARGEST = {"registers"}  # of several kernels
-
-
-def quantities(operation):
-    """What is counted of an operation."""
-    return QUANTITIES | (OF_SPMV if operation == "spmv" else {})
 
 
 SECONDS = {"s": 1, "sec": 1, "second": 1, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9, "nsecond": 1e-9}
@@ -180,26 +175,23 @@ def save(path, record):
     new.replace(path)
 
 
-def choose(path, query):
-    """Prints the metrics to ask for, and notes them in the record. If ncu could not say which there are, all first names."""
+def chosen(asked, query):
+    """The metrics to ask for, by quantity. If ncu could not say which there are, all first names."""
     words = {re.split(r'[",\s]', line.strip().lstrip('"'))[0] for line in query.splitlines()}
     known = {word for word in words if "__" in word}
-    record = load(path)
-    asked = quantities(record.get("operation"))
     # What ncu knows of a launch (launch__*) it always has, and does not list among the counters.
     is_there = lambda metric: not known or {metric, metric.split(".")[0]} & known or metric.startswith("launch__")
-    chosen = {name: next(filter(is_there, metrics)) for name, metrics in asked.items() if any(map(is_there, metrics))}
-    record |= {"metrics": chosen, "not_counted": [name for name in asked if name not in chosen]}
-    save(path, record)
-    print(",".join(chosen.values()))
+    return {name: next(filter(is_there, metrics)) for name, metrics in asked.items() if any(map(is_there, metrics))}
 
 
 def main(arguments):
     command, path, *rest = arguments
     if command == "begin":
-        save(path, {"schema_version": 1, **dict(pair.split("=", 1) for pair in rest), "complete": False, "metrics": {}, "cases": []})
-    elif command == "choose":
-        choose(path, sys.stdin.read())
+        record = {"schema_version": 1, **dict(pair.split("=", 1) for pair in rest), "complete": False}
+        asked = QUANTITIES | (OF_SPMV if record["operation"] == "spmv" else {})
+        metrics = chosen(asked, sys.stdin.read())
+        save(path, record | {"metrics": metrics, "not_counted": [name for name in asked if name not in metrics], "cases": []})
+        print(",".join(metrics.values()))
     elif command == "add":
         matrix, options, entry, code, directory = rest
         record = load(path)
@@ -216,6 +208,6 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in {"begin", "choose", "add", "end"}:
+    if len(sys.argv) < 3 or sys.argv[1] not in {"begin", "add", "end"}:
         sys.exit(__doc__)
     sys.exit(main(sys.argv[1:]))

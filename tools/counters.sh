@@ -39,13 +39,12 @@ trap 'rm -rf "$work"' EXIT
 # begin OPERATION: a new record, with where it comes from, and the metrics that this ncu has for this GPU.
 begin() {
   record=$out/counters_$1.json
-  python3 "$root/tools/counters.py" begin "$record" "operation=$1" "gpu=$gpu" \
+  metrics=$(ncu --query-metrics 2> /dev/null | python3 "$root/tools/counters.py" begin "$record" "operation=$1" "gpu=$gpu" \
     "driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" \
     "ncu=$(ncu --version | grep -i version | tail -n 1)" \
     "source_digest=$(cmake -DROOT="$root" -P "$root/cmake/BuildInfo.cmake" 2>&1)" \
     "gpu_source_digest=${gpu_digests[$1]}" \
-    "date=$(date -u +%FT%TZ)" "command=tools/counters.sh $1" || exit 2
-  metrics=$(ncu --query-metrics 2> /dev/null | python3 "$root/tools/counters.py" choose "$record") || exit 2
+    "date=$(date -u +%FT%TZ)" "command=tools/counters.sh $1") || exit 2
 }
 
 # count OPTIONS MATRIX ENTRY WORD ...: one product of the entry under ncu; the words go to stages run.

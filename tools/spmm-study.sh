@@ -2,7 +2,7 @@
 # The study behind step 7: SpMM on the twins of the thirteen graphs of its original, every entry and every algorithm of cuSPARSE,
 # in one process for each part of the twins, which makes each matrix once for all numbers of columns.
 #
-#   tools/spmm-study.sh [--n-cols N,...] [PROGRAM [DIRECTORY [PART ...]]]
+#   tools/spmm-study.sh [PROGRAM [DIRECTORY [PART ...]]]
 #
 # The part `hubs` is another study: what a row with a fifth of all non-zeros costs, on four twins with it and as they are, thinned so far
 # that a row can hold as many. It writes DIRECTORY/spmm_hubs.json.
@@ -13,7 +13,7 @@
 # The part `real` takes real matrices, the files named below that are in the directory STAGES_FILES: weights of pruned networks, graphs of
 # the web and of people, meshes, and a near-dense one. All rungs and the library, in DIRECTORY/spmm_real.json. It is left out unless it is named.
 #
-# Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
+# For 32, 128 and 256 columns. Defaults: build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
 # to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), hubs, sweep. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
 # run --check once), as the same entries have been checked on the small ones. Nearly all of the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
@@ -21,11 +21,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 columns=32,128,256
-if [ "${1:-}" = --n-cols ] && [ $# -gt 1 ]; then
-  columns=$2
-  shift 2
-fi
-case ${1:-} in -*) echo "usage: tools/spmm-study.sh [--n-cols N,...] [PROGRAM [DIRECTORY [PART ...]]]" >&2; exit 2 ;; esac
+case ${1:-} in -*) echo "usage: tools/spmm-study.sh [PROGRAM [DIRECTORY [PART ...]]]" >&2; exit 2 ;; esac
 program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "spmm-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/spmm}

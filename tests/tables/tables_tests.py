@@ -246,13 +246,8 @@ class Values(unittest.TestCase):
                 value(*words.split())
 
     def test_what_can_be_named_and_that_it_is_one_number(self):
-        self.told(self.results, (("05_x/a gen:fem:nx=3", "2.00 us"), ("a n=407", "1.00 us"), ("a n=407 over:vendor/", "6.00x"),
-                                ("a mean over:^vendor/", "3.00x"),
-                                ("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("a gen:fem:nx=3 spilled_bytes", "2.05 kB"), ("a gen:fem:nx=3 share percent", "26 %"),
-                                ("a gen:fem:nx=3 share digits=3", "0.256"), ("r gen:fem:nx=3 ranks=4", "250 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"),
-                                ("a gen:fem:nx=3 prepare", "3.00 ms"), ("again gen:fem:nx=3", "500 ns"), ("one mean over:/b", "0.50x"),
-                                ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test"), ("a gen:fem:nx=3 without:to_host", "1.00 us"),
-                                ("a gen:fem:nx=3 over:vendor/ without:to_host", "3.00x"), ("b gen:fem:nx=3 over:05_x/a without:to_host", "0.33x")), (
+        self.told(self.results, (("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"), ("again gen:fem:nx=3", "500 ns"),
+                                 ("a n=407 over:vendor/", "6.00x"), ("a mean over:^vendor/", "3.00x"), ("one mean over:/b", "0.50x")), (
             ("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"),
             ("a n=407 no_such", "there is no metric"),
             ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
