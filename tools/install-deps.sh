@@ -45,22 +45,16 @@ clang|all|wanted|clang++ (the fuzz target)|clang|clang
 format|all|wanted|clang-format|clang-format|clang-tools-extra
 browser|all|wanted|Chromium (one test)|chromium|chromium'
 
-# field KEY NUMBER
-field() { awk -F '|' -v key="$1" -v number="$2" '$1 == key {print $number}' <<< "$things"; }
-# names NUMBER KEY...: that field of all keys, in a line.
-names() {
-  local number=$1 key
-  shift
-  for key in "$@"; do field "$key" "$number"; done | paste -s -d ' ' | sed 's/  */ /g; s/^ //; s/ $//'
+declare -A purpose_of need_of words_of debian fedora
+while IFS='|' read -r key a b c d e; do
+  purpose_of[$key]=$a need_of[$key]=$b words_of[$key]=$c debian[$key]=$d fedora[$key]=$e
+done <<< "$things"
+# of WHAT KEY...: what the table says of these keys, in a line; between two of them stands the first character of `between`.
+of() {
+  local -n told=$1
+  local key
+  for key in "${@:2}"; do echo "${told[$key]}"; done | paste -sd "${between:- }"
 }
-for_purpose() {
-  case $(field "$1" 2) in
-    run) true ;;
-    test) [ "$purpose" != run ] ;;
-    *) [ "$purpose" = all ] ;;
-  esac
-}
-is_needed() { [ "$purpose" = all ] || [ "$(field "$1" 3)" = needed ]; }
 on_path() { command -v "$1" > /dev/null; }
 
 build=${STAGES_BUILD:-build}
@@ -116,8 +110,8 @@ look() {
   needed=()
   wanted=()
   for key in $found; do
-    if ! for_purpose "$key"; then continue; fi
-    if is_needed "$key"; then needed+=("$key"); else wanted+=("$key"); fi
+    case $purpose:${purpose_of[$key]} in run:test | run:all | test:all) continue ;; esac
+    if [ "$purpose" = all ] || [ "${need_of[$key]}" = needed ]; then needed+=("$key"); else wanted+=("$key"); fi
   done
 }
 
@@ -136,7 +130,7 @@ apt() {
 # install KEY...: by apt. A call that was interrupted leaves dpkg in the middle of something, which is ended first.
 install() {
   local packages
-  read -r -a packages <<< "$(names 5 "$@")"
+  read -r -a packages <<< "$(of debian "$@")"
   apt install "${packages[@]}" && return
   if grep -q 'dpkg --configure -a' "$log"; then
     "${as_root[@]}" dpkg --configure -a > "$log" 2>&1 < /dev/null && apt install "${packages[@]}" && return
@@ -157,7 +151,7 @@ if [ $((${#needed[@]} + ${#try[@]})) -gt 0 ] && on_path apt-get; then
   # What can be asked for only with CMake there comes in a second round.
   for round in 1 2; do
     if ! $can_install || [ $((${#needed[@]} + ${#try[@]})) -eq 0 ]; then break; fi
-    say "installing $(names 5 "${needed[@]}" "${try[@]}")"
+    say "installing $(of debian "${needed[@]}" "${try[@]}")"
     [ $round = 2 ] || apt update || say "the package lists could not be renewed; trying with the old ones"
     [ ${#needed[@]} -eq 0 ] || install "${needed[@]}" || break
     if [ ${#try[@]} -gt 0 ] && ! install "${try[@]}"; then
@@ -176,8 +170,8 @@ fi
 lack() {
   local words=$1 what
   shift
-  what=$(for key in "$@"; do field "$key" 4; done | paste -s -d ';' | sed 's/;/, /g')
-  say "$words: $what. Debian, Ubuntu: sudo apt-get install $(names 5 "$@"); Fedora: dnf install $(names 6 "$@"); conda: docs/install.md"
+  what=$(between=';' of words_of "$@")
+  say "$words: ${what//;/, }. Debian, Ubuntu: sudo apt-get install $(of debian "$@"); Fedora: dnf install $(of fedora "$@"); conda: docs/install.md"
 }
 [ ${#wanted[@]} -eq 0 ] || lack "left out, and the rest works without" "${wanted[@]}"
 [ ${#needed[@]} -eq 0 ] || { lack "missing, or too old" "${needed[@]}"; exit 2; }
