@@ -254,14 +254,11 @@ def scaling_columns(timed, on_gpus):
     timed_as = lambda value, base=None: "" if value is None else seconds(value) + (f" ({times(median(base) / value)})" if base else "")
     clock = lambda name: lambda r, base: timed_as(measured(r, name), base)
     ratio = lambda name: lambda r, _: "" if measured(r, name) is None else f"{measured(r, name):.2f}"
-    columns = {"entry": lambda r, _: f"`{r['entry']}`", "ranks": lambda r, _: str(r["ranks"]), "compute": clock("compute_seconds")}
-    if on_gpus:
-        columns["+ exchange of B"] = lambda r, base: timed_as(exchanged(r), base)
-    else:
-        columns["+ exchange"] = clock("distributed_seconds")
-    columns |= {"root to root": clock("root_to_root_seconds"),
-                "bytes moved": lambda r, _: f"{measured(r, 'bytes_moved') / 1e6:.1f} MB",
-                "imbalance": ratio("imbalance")}
+    exchange = {"+ exchange of B": lambda r, base: timed_as(exchanged(r), base)} if on_gpus else {"+ exchange": clock("distributed_seconds")}
+    columns = {"entry": lambda r, _: f"`{r['entry']}`", "ranks": lambda r, _: str(r["ranks"]), "compute": clock("compute_seconds"),
+               **exchange, "root to root": clock("root_to_root_seconds"),
+               "bytes moved": lambda r, _: f"{measured(r, 'bytes_moved') / 1e6:.1f} MB",
+               "imbalance": ratio("imbalance")}
     if any(measured(r, "compute_imbalance") is not None for r in timed):  # records of before have none
         columns["in time"] = ratio("compute_imbalance")
     return columns
