@@ -93,6 +93,12 @@ class Case(unittest.TestCase):
         self.assertEqual(sorted(self.directory.rglob("*")), before, said)
         return done
 
+    def all_refused(self, *cases, **options):
+        """Of each case the expected line, and the words; how they are refused a class says by `refused`."""
+        for expected, *words in cases:
+            with self.subTest(words=words):
+                self.refused(expected, *words, **options)
+
 
 class Played(Case):
     """Files in self.directory say how the programs play; self.bin comes first on the PATH."""

@@ -29,14 +29,10 @@ def fail(message):
     sys.exit(2)
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        fail(f"{message}; see --help")
-
-
 def arguments():
-    parser = Parser(prog="report", usage="tools/report.py RESULTS.json ... -o REPORT.html", description=__doc__, epilog=EXAMPLES,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="report", usage="tools/report.py RESULTS.json ... -o REPORT.html", description=__doc__, epilog=EXAMPLES,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.error = lambda message: fail(f"{message}; see --help")
     parser.add_argument("results", nargs="*", metavar="RESULTS.json", help="files that `stages run --json` wrote")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the page to write")
     parser.add_argument("--compare", nargs=2, metavar=("OLD.json", "NEW.json"), help="show what got faster or slower from one file to the other")

@@ -130,12 +130,6 @@ class Case(played.Case):
         """One line that says `expected`, and no file left behind."""
         return self.refuses(lambda: run(*words, **options), f"{options.get('program', 'stages')}: error: ", expected)
 
-    def all_refused(self, *cases, **options):
-        """Of each case the expected line, and the words."""
-        for expected, *words in cases:
-            with self.subTest(words=words):
-                self.refused(expected, *words, **options)
-
     def statuses(self):
         """The context, and of each matrix the status, from both files, which say alike whether they are a part."""
         results = json.loads(self.json.read_text())

@@ -79,10 +79,15 @@ class Case(played.Case):
             self.assertRegex(said, reason)
             self.assertLess(len(said), 1000)
 
+    def graded(self, *words, **environment):
+        """What `stages grade` did, which graded."""
+        done = run(PROGRAM, "grade", *words, **environment)
+        self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
+        return done
+
     def grade(self, stage, file, *words, **environment):
         """The grade of one file, from the JSON."""
-        done = run(PROGRAM, "grade", stage, file, "--json", *words, **environment)
-        self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
+        done = self.graded(stage, file, "--json", *words, **environment)
         grade = json.loads(done.stdout)["grades"][0]
         self.assertEqual(done.returncode == 0, grade["points"] == grade["of"])
         return grade
@@ -199,7 +204,7 @@ class WholeWay(Case):
         if STAGE not in listed()[1]:
             self.skipTest("this build has no CUDA steps")
         file = self.write(NAME, exercises.made(ROOT / STAGE / "exercises" / NAME, True).replace("T sum = 0;", "T sum = zero;"))
-        done = run(PROGRAM, "grade", STAGE, file, "--json")
+        done = self.graded(STAGE, file, "--json")
         grade = json.loads(done.stdout)["grades"][0]
         self.assertEqual(grade["points"], 0)
         self.assertRegex(grade["broken"], rf"^does not compile:\n{NAME}:\d+:\d+: error: .*zero")
@@ -400,17 +405,13 @@ class Efficiency(Misbehaving):
         done = run(PROGRAM, "grade", STAGE, self.empty, "--built", self.built, "--counted", self.counted, STAGES_MISBEHAVE="searching")
         self.assertRegex(done.stdout, r"80 of 100 points\n(.*\n)+  lost  efficiency: At most: 45 requests in loads of rows\n        misbehaving\.cu:\d+: ")
 
-    def lens(self, file, *words, **environment):
-        done = run(PROGRAM, "grade", STAGE, file, "--lens", *words, **environment)
-        self.assertIn(done.returncode, (0, 1), done.stderr)
-        return done.stdout
-
     def test_lens(self):
         """Each line of a right kernel, with its source; what is of another file by its name."""
         name = "warp_per_row.cu"
         source = exercises.made(ROOT / STAGE / "exercises" / name, True)
-        said = self.lens(self.write(name, source), "--built", self.prebuilt("graded_exercises"), "--counted", self.prebuilt("counted_exercises"),
-                         STAGES_EXERCISE=f"solution/{STAGE}/{name}")
+        lens = lambda *words, file=self.empty, **environment: self.graded(STAGE, file, "--lens", *words, **environment).stdout
+        said = lens("--built", self.prebuilt("graded_exercises"), "--counted", self.prebuilt("counted_exercises"), file=self.write(name, source),
+                    STAGES_EXERCISE=f"solution/{STAGE}/{name}")
         rows = re.findall(r"(?m)^    (global|shared) (load|store|atomic) +(\d+) B +([\d,]+) +([\d.]+) +([\d.]+) +([\d.]+)  +(\d+) \| (.*)$", said)
         self.assertGreaterEqual(len(rows), 3, said)
         for *_, lanes, takes, least, line, text in rows:
@@ -419,9 +420,9 @@ class Efficiency(Misbehaving):
             self.assertLessEqual(float(lanes), 32)
         self.assertRegex(said, r"\n  What its kernels did in a product of gen:\S+ \(docs/lens\.md explains the columns\):\n")
         both = ("--built", self.built, "--counted", self.counted)
-        self.assertRegex(self.lens(self.empty, *both, STAGES_MISBEHAVE="searching"), r"\n    global load +4 B +[\d,]+ .*  misbehaving\.cu:\d+\n")
-        self.assertRegex(self.lens(self.empty, *both, STAGES_MISBEHAVE="throw"), r"\n\n  not counted: only what is right is\n$")
-        self.assertRegex(self.lens(self.empty, "--built", self.built, STAGES_MISBEHAVE=""), r"\n\n  not counted: no program for that was built\n$")
+        self.assertRegex(lens(*both, STAGES_MISBEHAVE="searching"), r"\n    global load +4 B +[\d,]+ .*  misbehaving\.cu:\d+\n")
+        self.assertRegex(lens(*both, STAGES_MISBEHAVE="throw"), r"\n\n  not counted: only what is right is\n$")
+        self.assertRegex(lens("--built", self.built, STAGES_MISBEHAVE=""), r"\n\n  not counted: no program for that was built\n$")
         self.refused("--lens prints a text; leave --format and --json out", STAGE, self.empty, "--lens", "--json")
 
     def test_not_counted(self):
@@ -720,9 +721,7 @@ class Hostile(Case):
 
 class Formats(Misbehaving):
     def text(self, how, form, **environment):
-        done = run(PROGRAM, "grade", STAGE, self.empty, "--built", self.built, "--format", form, STAGES_MISBEHAVE=how, **environment)
-        self.assertIn(done.returncode, (0, 1), done.stderr)
-        return done.stdout
+        return self.graded(STAGE, self.empty, "--built", self.built, "--format", form, STAGES_MISBEHAVE=how, **environment).stdout
 
     def test_gradescope(self):
         for how, points in (("", 100), ("previous", 0)):

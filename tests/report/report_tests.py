@@ -382,10 +382,9 @@ class BadInput(Case):
         self.refuses(lambda: self.samples.report(*words, "-o", out or self.directory / "refused.html"), "report: error: ", expected)
 
     def test_usage(self):
-        for expected, *words in (("no results are given",), ("unrecognized arguments: --bogus", "--bogus", self.everyday),
-                                 ("expected 2 arguments", "--compare", self.everyday),
-                                 ("--least", self.everyday, "--least", "-1"), ("--least", self.everyday, "--least", "nan")):
-            self.refused(expected, *words)
+        self.all_refused(("no results are given",), ("unrecognized arguments: --bogus", "--bogus", self.everyday),
+                         ("expected 2 arguments", "--compare", self.everyday),
+                         ("--least", self.everyday, "--least", "-1"), ("--least", self.everyday, "--least", "nan"))
 
     def test_files(self):
         self.refused(r"none\.json: cannot be read: No such file", self.directory / "none.json")
