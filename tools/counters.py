@@ -22,7 +22,7 @@ import pathlib
 import re
 import sys
 
-from record import packed, text_of
+from record import packed, text_of, write
 
 # What is counted, and what ncu calls it; where there are several names, the first that this ncu knows for this GPU.
 QUANTITIES = {
@@ -170,9 +170,7 @@ def load(path):
 
 def save(path, record):
     """Whole or not at all: who is killed here leaves the record as it was."""
-    new = pathlib.Path(f"{path}.new")
-    new.write_text(text_of(packed(record)))
-    new.replace(path)
+    write(path, text_of(packed(record)))
 
 
 def chosen(asked, query):

@@ -30,6 +30,7 @@ ROOT = TOOLS.parent
 sys.path.insert(0, str(TOOLS))
 from autograder import grading  # noqa: E402
 import exercises as masters  # noqa: E402
+import record  # noqa: E402
 
 EXAMPLES = """Examples:
   tools/handins.py 05_cuda_csr/exercises/row_lengths.cu handins -o class
@@ -177,13 +178,9 @@ class Grader:
 
 
 def replace(path, text):
-    """Writes the file whole, or leaves what was there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(text, encoding="utf-8", errors="replace", newline="")  # a name need be no text
-        temporary.replace(path)
+        record.write(path, text)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise SystemExit(f"handins: error: {path}: cannot be written: {error.strerror}; choose another place by -o") from None
 
 

@@ -13,8 +13,10 @@ are made again when a record is read. Other JSON, such as what ncu counted, keep
 Needs nothing beyond Python's own library.
 """
 
+import errno
 import json
 import math
+import os
 import pathlib
 import re
 import sys
@@ -131,14 +133,26 @@ def text_of(record):
     return "{" + ",\n".join(fields) + "}\n"
 
 
+def write(path, text):
+    """Writes the file whole, or leaves what was there. A link is followed, and what may not be written is not replaced. Raises OSError."""
+    place = pathlib.Path(path).resolve()
+    if place.exists() and not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    new = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8", errors="replace", newline="")  # a name need be no text
+        new.replace(place)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
 def pack(path):
-    """Makes a record of the file: whole, or what was there stays."""
+    """Makes a record of the file."""
     results = json.loads(path.read_text())
     made = packed(results)
     if made is not results:
-        new = path.with_name(f".{path.name}.new")
-        new.write_text(text_of(made))
-        new.replace(path)
+        write(path, text_of(made))
 
 
 def show(path, pattern):

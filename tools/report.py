@@ -6,11 +6,10 @@ file without links to others: it can be mailed, put on a web page, opened on a p
 """
 
 import argparse
-import errno
-import os
 import pathlib
 import sys
-import tempfile
+
+import record
 
 EXAMPLES = """Examples:
   tools/report.py out/results.json -o report.html
@@ -50,28 +49,15 @@ def arguments():
 
 
 def write(path, text):
-    """Writes the file whole, or leaves what was there. A device or a pipe is written to, and a link is followed."""
+    """Writes the file whole, or leaves what was there. A device or a pipe is written to."""
     path = pathlib.Path(path)
     if path.is_dir():
         fail(f"{path}: is a directory; name a file")
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
-            return
-        place = path.resolve()
-        if place.exists() and not os.access(place, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            os.replace(temporary, place)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        else:
+            record.write(path, text)
     except OSError as error:
         fail(f"{path}: cannot be written: {error.strerror}; choose another place by -o")
 
