@@ -54,9 +54,7 @@ fi
 # The masters of the exercises, which the steps hold, and micro-exercises a directory of their own.
 found=$(python3 tools/exercises.py --masters "${wanted[@]}" 2>&1) || fail "${found#exercises: error: }"
 mapfile -t masters <<< "$found"
-list() { printf '%s\n' "$@" | paste -s -d ' ' | sed 's/ /, /g'; }
-steps=()
-while IFS= read -r step; do steps+=("$step"); done < <(printf '%s\n' "${masters[@]%%/*}" | sort -u)
+mapfile -t steps < <(printf '%s\n' "${masters[@]%%/*}" | sort -u)
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
@@ -121,7 +119,7 @@ if [ -n "$folder" ]; then
   cp "$made/lab"/* tools/autograder/autograder.py "$out/autograder/"
   mkdir "$out/template/grader"
   cp "$made/lab"/{setup.sh,packages.txt,stages.tar.gz} "$out/template/grader/"
-  title=$(list "${steps[@]}")
+  title=${steps[*]}
   files="" first=""
   for master in "${masters[@]}"; do
     file=${master##*/}
@@ -130,7 +128,7 @@ if [ -n "$folder" ]; then
     files+="- \`$file\`: $(sed -n 's,^// Task: ,,p' "$master" | head -n 1)"$'\n'
   done
   fill() {
-    python3 - "$1" "$title" "$files" "${masters[0]%%/*}" "$first" << 'PY'
+    python3 - "$1" "${title// /, }" "$files" "${masters[0]%%/*}" "$first" << 'PY'
 import pathlib, sys
 text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
 for name, value in zip(("@TITLE@", "@FILES@", "@STEP@", "@FILE@"), sys.argv[2:]):

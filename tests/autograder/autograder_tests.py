@@ -154,18 +154,16 @@ exec {shutil.which("cp")} "$@\"""")
         make = ROOT / "tools/make-autograder.sh"
         mine = [self.write(name, "mine") for name in ("lab/mine", "lab.zip", "lab/autograder/exercises.json", "home/thesis", "file")]
         (self.directory / "empty").mkdir()
-        for expected, words in (("say for what: --gradescope", ["05"]), ("name an exercise", ["--gradescope", "a.zip"]), ("--gradescope needs a name", ["--gradescope"]),
-                                ("--classroom50 needs a name", ["--classroom50", "--force", "05"]), ("no option --canvas", ["--canvas", "05"]),
-                                ("a.tar: Gradescope takes a zip", ["--gradescope", "a.tar", "05"]), ("no directory .*/nowhere", ["--gradescope", "nowhere/a.zip", "05"]),
-                                ("'09': no step with exercises of that name; there are 01_cpu_serial, ", ["--gradescope", "a.zip", "09"]),
-                                ("'05/none.cu': no exercise of that name; 05_cuda_csr has row_lengths.cu, ", ["--gradescope", "a.zip", "05/none.cu"]),
-                                ("file: is a file; name a directory", ["--force", "--classroom50", "file", "05"]),
-                                ("lab.zip: is there already", ["--gradescope", "lab.zip", "05"]),
-                                ("lab: is there already", ["--classroom50", "lab", "05"]),
-                                ("home: holds other things than a lab", ["--force", "--classroom50", "home/", "05"]),
-                                ("empty/a.zip: lies in .*empty", ["--force", "--gradescope", "empty/a.zip", "--classroom50", "home/../empty", "05"])):
-            with self.subTest(words=words):
-                self.refused(expected, make, *words)
+        self.all_refused(*((expected, make, *words) for expected, *words in (
+            ("say for what: --gradescope", "05"), ("name an exercise", "--gradescope", "a.zip"), ("--gradescope needs a name", "--gradescope"),
+            ("--classroom50 needs a name", "--classroom50", "--force", "05"), ("no option --canvas", "--canvas", "05"),
+            ("a.tar: Gradescope takes a zip", "--gradescope", "a.tar", "05"), ("no directory .*/nowhere", "--gradescope", "nowhere/a.zip", "05"),
+            ("'09': no step with exercises of that name; there are 01_cpu_serial, ", "--gradescope", "a.zip", "09"),
+            ("'05/none.cu': no exercise of that name; 05_cuda_csr has row_lengths.cu, ", "--gradescope", "a.zip", "05/none.cu"),
+            ("file: is a file; name a directory", "--force", "--classroom50", "file", "05"),
+            ("lab.zip: is there already", "--gradescope", "lab.zip", "05"), ("lab: is there already", "--classroom50", "lab", "05"),
+            ("home: holds other things than a lab", "--force", "--classroom50", "home/", "05"),
+            ("empty/a.zip: lies in .*empty", "--force", "--gradescope", "empty/a.zip", "--classroom50", "home/../empty", "05"))))
         self.assertEqual([path.read_text() for path in mine], ["mine"] * 5)
         file, zipped = mine[:2]
         self.make("--force", "--gradescope", zipped, "--classroom50", file.parent, "01/csr_spmv.cpp")
@@ -446,14 +444,13 @@ class HandIns(Case):
         self.write("twice/ada.cu", "")
         self.write("twice/ada/row_lengths.cu", "")
         (self.directory / "empty").mkdir()
-        for expected, words in (("'09': no step", ["09", "class", *rest]), ("'05/no.cu': no exercise of that name; 05_cuda_csr has", ["05/no.cu", "class", *rest]),
-                                ("nowhere: cannot be read: No such file", [CUDA, "nowhere", *rest]), ("empty: holds no hand-ins", [CUDA, "empty", *rest]),
-                                ("says not which exercise", ["05", "class", *rest]), ("ada is there twice", [CUDA, "twice", *rest]),
-                                ("--jobs 0: must be", [CUDA, "class", *rest, "--jobs", "0"]), ("no/program: is no program", [CUDA, "class", "-o", "out", "--program", "no/program"]),
-                                ("-o class: is a directory", [CUDA, "class", "-o", "class", "--program", self.played]),
-                                ("there is no directory", [CUDA, "class", "-o", "no/out", "--program", self.played]), ("required: -o", [CUDA, "class"])):
-            with self.subTest(words=words):
-                self.refused(expected, *script, *words)
+        self.all_refused(*((expected, *script, *words) for expected, *words in (
+            ("'09': no step", "09", "class", *rest), ("'05/no.cu': no exercise of that name; 05_cuda_csr has", "05/no.cu", "class", *rest),
+            ("nowhere: cannot be read: No such file", CUDA, "nowhere", *rest), ("empty: holds no hand-ins", CUDA, "empty", *rest),
+            ("says not which exercise", "05", "class", *rest), ("ada is there twice", CUDA, "twice", *rest),
+            ("--jobs 0: must be", CUDA, "class", *rest, "--jobs", "0"), ("no/program: is no program", CUDA, "class", "-o", "out", "--program", "no/program"),
+            ("-o class: is a directory", CUDA, "class", "-o", "class", "--program", self.played),
+            ("there is no directory", CUDA, "class", "-o", "no/out", "--program", self.played), ("required: -o", CUDA, "class"))))
 
     def test_what_compiles_and_what_does_not(self):
         """With the real program."""

@@ -58,23 +58,19 @@ def split(text):
         raise Fault(f"{text}: {error}") from None
 
 
-def marks(comment):
-    """The lines of a comment before a fence; none if it is no comment about commands."""
+def apply(commands, comment):
+    """Says for each command of a fence what the comment before it says about it."""
     lines = [line.strip() for line in comment.strip().splitlines()]
     found = [MARK.fullmatch(line) for line in lines]
     if not all(found):
         raise Fault(f"nobody knows the mark '{lines[found.index(None)]}'; a comment before an sh fence says one of: "
                     "as written, not run: REASON, run instead: COMMAND")
-    return [(m["kind"], m["rest"].lstrip(":").strip()) for m in found]
-
-
-def apply(commands, found):
-    """Says for each command of a fence what its comment says about it."""
-    if len(found) == 1 and found[0][0] == "not run":
+    if len(found) == 1 and found[0]["kind"] == "not run":
         found = found * len(commands)
     if found and len(found) != len(commands):
         raise Fault(f"{len(found)} marks for {len(commands)} commands")
-    for command, (kind, rest) in zip(commands, found):
+    for command, mark in zip(commands, found):
+        kind, rest = mark["kind"], mark["rest"].lstrip(":").strip()
         if (kind == "as written") != (not rest):
             raise Fault(f"'{kind}' {'takes nothing' if rest else 'must say more'}")
         if kind == "not run":
@@ -141,7 +137,7 @@ class Page:
             text = text.removesuffix("\\")
         try:
             if comment is not None:
-                apply(commands, marks(comment.strip().removeprefix("<!--").removesuffix("-->")))
+                apply(commands, comment.strip().removeprefix("<!--").removesuffix("-->"))
         except Fault as fault:
             self.faults.append(f"{place}: {fault}")
         self.commands += commands
