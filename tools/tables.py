@@ -944,7 +944,8 @@ def filled(match, missing):
     if not parts and kind != "ladder":
         return start + f"(No record yet: {file}.)\n" + end
     results = merged(parts) if parts and kind not in ("steps", "same_again") else None
-    given = {name: text.replace("_", " ") for name, _, text in (word.partition("=") for word in words.split()) if name in ("options", "ranks", "phases")}
+    pairs = [word.partition("=") for word in words.split()]
+    given = {name: text.replace("_", " ") for name, _, text in pairs if name in ("options", "ranks", "phases")}
     matrices = [word for word in words.split() if word.partition("=")[0] not in given]
     if results and (matrices or given):
         fits = lambda r: ((not matrices or names_of(r) & set(matrices)) and r["problem"]["options"] == given.get("options", r["problem"]["options"])

@@ -82,8 +82,7 @@ class Case(Played):
         return self.call(ROOT / "tools/make-autograder.sh", *words).stdout
 
     def refused(self, expected, *words):
-        self.refuses(lambda: subprocess.run(words, cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False),
-                     "[a-z-]+: ", expected)
+        self.refuses(lambda: self.call(*words, code=2), "[a-z-]+: ", expected)
 
 
 class Labs(Case):
@@ -448,8 +447,8 @@ class HandIns(Case):
             ("'09': no step", "09", "class", *rest), ("'05/no.cu': no exercise of that name; 05_cuda_csr has", "05/no.cu", "class", *rest),
             ("nowhere: cannot be read: No such file", CUDA, "nowhere", *rest), ("empty: holds no hand-ins", CUDA, "empty", *rest),
             ("says not which exercise", "05", "class", *rest), ("ada is there twice", CUDA, "twice", *rest),
-            ("--jobs 0: must be", CUDA, "class", *rest, "--jobs", "0"), ("no/program: is no program", CUDA, "class", "-o", "out", "--program", "no/program"),
-            ("-o class: is a directory", CUDA, "class", "-o", "class", "--program", self.played),
+            ("--jobs 0: must be", CUDA, "class", *rest, "--jobs", "0"), ("-o class: is a directory", CUDA, "class", "-o", "class", "--program", self.played),
+            ("no/program: is no program", CUDA, "class", "-o", "out", "--program", "no/program"),
             ("there is no directory", CUDA, "class", "-o", "no/out", "--program", self.played), ("required: -o", CUDA, "class"))))
 
     def test_what_compiles_and_what_does_not(self):

@@ -13,9 +13,7 @@ class Lens(Case):
     """How it counts is tested in tests/lens; here, what the command makes of it."""
 
     MATRIX = "gen:uniform:rows=500,cols=500,nnz=4000"
-
     LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
-
     SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 
     def counts(self, *words):

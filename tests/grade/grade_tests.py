@@ -324,8 +324,8 @@ class Misbehaving(Case):
         """It gets no point, for this reason (a pattern), and soon. A case has few seconds only where it may hang: what is told of for something else
         has the time that it takes beside all else that this machine does."""
         start = time.monotonic()
-        words = ["--time-limit", "4" if "hangs" in reason else "20", "--memory-limit", "0.5", *(["--counted", self.counted] if how in COUNTED else [])]
-        grade = self.misbehave(how, *words, **environment)
+        counted = ["--counted", self.counted] if how in COUNTED else []
+        grade = self.misbehave(how, "--time-limit", "4" if "hangs" in reason else "20", "--memory-limit", "0.5", *counted, **environment)
         with self.subTest(attack=how, **environment):
             self.loses_all(grade, reason)
             self.assertLess(time.monotonic() - start, 60)
@@ -350,7 +350,8 @@ class Misbehaving(Case):
 class Behaviour(Misbehaving):
     def test_what_it_may_do(self):
         self.assertEqual(self.misbehave("")["points"], 100)
-        for how, reason in (("nothing", "is NaN: not written"), ("throw", "throws: the device is gone"), ("refuse", "refuses what it should run: more than 0 rows")):
+        for how, reason in (("nothing", "is NaN: not written"), ("throw", "throws: the device is gone"),
+                            ("refuse", "refuses what it should run: more than 0 rows")):
             self.lost(how, reason, all_of_them=True)
         self.lost("hang", "hangs: no result after (1|0.2) s", "--time-limit", "1")
 

@@ -79,7 +79,8 @@ class Ranks(unittest.TestCase):
                             row("08_x/gather", 2, 9e-3, {"numeric": 1e-3}, compute_seconds=2e-3, **CLOCKS),
                             row("08_x/blocks", 1, 9e-3, compute_seconds=4e-3, **CLOCKS))
         self.assertEqual([" | ".join(r.values()) for r in table(text, "matrix")[1]],  # 1 ms of 2 ms on 2 GPUs
-                         [f"gen:fem:nx=3 | `{entry}` | 2 | {analysis} | 1.00 ms |  |  | 25 % (memory)" for entry, analysis in (("blocks", "10.0 us"), ("gather", ""))])
+                         [f"gen:fem:nx=3 | `{entry}` | 2 | {analysis} | 1.00 ms |  |  | 25 % (memory)"
+                          for entry, analysis in (("blocks", "10.0 us"), ("gather", ""))])
 
     def test_what_is_unknown_is_left_out(self):
         """A matrix that no single GPU computed, clocks that nobody knows, and rows of before some metric was there."""
@@ -226,8 +227,8 @@ class Values(unittest.TestCase):
                 value(*words.split())
 
     def test_what_can_be_named_and_that_it_is_one_number(self):
-        self.told(self.results, (("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"), ("again gen:fem:nx=3", "500 ns"),
-                                 ("a n=407 over:vendor/", "6.00x"), ("a mean over:^vendor/", "3.00x"), ("one mean over:/b", "0.50x")), (
+        self.told(self.results, (("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"),
+                                 ("again gen:fem:nx=3", "500 ns"), ("a n=407 over:vendor/", "6.00x"), ("a mean over:^vendor/", "3.00x"), ("one mean over:/b", "0.50x")), (
             ("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"),
             ("a n=407 no_such", "there is no metric"),
             ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
@@ -444,7 +445,8 @@ class Records(unittest.TestCase):
         medians of three processes, where the next one's may lie 4 % beside."""
         def run(directory, name, factor, of_far, noise=0.01, processes=()):
             times = [*(("vendor/near", k, 24e-6) for k in range(5)), ("vendor/far", 0, of_far), ("01_x/a", 0, 24e-6 * factor)]
-            return report_results.read(self.run_of(pathlib.Path(directory, name), [result(f"{entry}{k}", [took] * 9) for entry, k, took in times], noise, processes))
+            rows = [result(f"{entry}{k}", [took] * 9) for entry, k, took in times]
+            return report_results.read(self.run_of(pathlib.Path(directory, name), rows, noise, processes))
         with tempfile.TemporaryDirectory() as directory:
             for old, new in (((1, 1), (1.1, 1.3)), ((1, 1, 0.04, [1] * 3), (1.05, 1, 0.04, [1] * 3))):
                 files = [run(directory, "old.json", *old), run(directory, "new.json", *new)]
