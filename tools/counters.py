@@ -62,7 +62,6 @@ ALL_SKIPPED = 77  # the exit code of stages run where nothing could run: too lit
 BY_TIME = {"warps_active", "warps_at_all_times", "waits_for_data", "waits_for_queue"}
 LARGEST = {"registers"}  # of several kernels
 
-
 SECONDS = {"s": 1, "sec": 1, "second": 1, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9, "nsecond": 1e-9}
 PREFIX = {"K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 

@@ -31,8 +31,8 @@ def line(what, of):
     moved = sorted(p.moved for p in of)
     within = [p for p in of if p.moved <= p.times_noise(p.old)]
     at = lambda share_of: f"{100 * moved[min(len(moved) - 1, int(share_of * len(moved)))]:.2f} %"
-    return [what, share([p for p in of if p.verdict in ("faster", "slower")], of), share([p for p in of if p.unsteady()], of), share(within, of), share([m for m in moved if m > LEAST], of),
-            at(0.5), at(0.9), at(1)]
+    return [what, share([p for p in of if p.verdict in ("faster", "slower")], of), share([p for p in of if p.unsteady()], of),
+            share(within, of), share([m for m in moved if m > LEAST], of), at(0.5), at(0.9), at(1)]
 
 
 def tables(out):
@@ -45,8 +45,8 @@ def tables(out):
         p.verdict = "no verdict" if p.what == "host-bound" else "unsteady" if p.unsteady() else moved
     kinds = {"device's time": [p for p in same if p.what == "device"], "whole time, not host-bound": [p for p in whole + same if p.what == "whole"],
              "whole time, host-bound": [p for p in whole if p.what == "host-bound"]}
-    lines = table_of(["equal runs: times of", "called changed", "unsteady", "inside the earlier \u00b1", "moved by more than 2 %", "by: median", "90 %", "most"],
-                     [line(what, of) for what, of in kinds.items() if of])
+    lines = table_of(["equal runs: times of", "called changed", "unsteady", "inside the earlier \u00b1", f"moved by more than {100 * LEAST:g} %",
+                      "by: median", "90 %", "most"], [line(what, of) for what, of in kinds.items() if of])
     slower = []
     for percent, least in ((5, 20e-6), (3, 100e-6)):
         told = [p for p in pairs(out, 1, f"slower_{percent}") if p.what == "device" and p.before > least and not p.unsteady()]

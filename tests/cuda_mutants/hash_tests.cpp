@@ -491,11 +491,17 @@ TEST_F(HashParts, BorrowedValues) {
     const DeviceArray<float> borrowed{std::span<const float>(second.b_values)};
     const auto plan = spgemm::make_binned(p, exec, {.rules = rules});
     plan->load(first);
-    counted ? plan->count() : plan->run();
-    plan->borrow_b({nullptr, borrowed.data()});
-    if (!counted) plan->load(first);
-    if (!counted) plan->reset();
-    counted ? plan->multiply() : plan->run();
+    if (counted) {
+      plan->count();
+      plan->borrow_b({nullptr, borrowed.data()});
+      plan->multiply();
+    } else {
+      plan->run();
+      plan->borrow_b({nullptr, borrowed.data()});
+      plan->load(first);
+      plan->reset();
+      plan->run();
+    }
     EXPECT_EQ(verify(p, {first.a_values, second.b_values}, plan->fetch(), ValueKind::real, {}).failure, "");
   }
 }
