@@ -121,10 +121,10 @@ class Lens(Case):
     ANSWERS = (
         ("03_cuda_naive/README.md", r"row by row (\S+) sectors", "03_cuda_naive/dense_row_major -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
         ("03_cuda_naive/README.md", r"column by column (\S+)\. With", "03_cuda_naive/dense_transposed -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
-        ("03_cuda_naive/README.md", r"With 4 columns (\S+):", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=4,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"With 4 columns (\S+):", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=4,nnz=256", "a.data[", "global load", "takes"),
         ("03_cuda_naive/README.md", r"to 1, 2 and 8: (\S+), ", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=1,nnz=256", "a.data[", "global load", "takes"),
-        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, (\S+) and", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=2,nnz=512", "a.data[", "global load", "takes"),
-        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, \S+ and (\S+)\. ", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=8,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, (\S+) and", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=2,nnz=256", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, \S+ and (\S+)\. ", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=8,nnz=256", "a.data[", "global load", "takes"),
         ("03_cuda_naive/README.md", r"`dense_padded` takes (\S+), too", "03_cuda_naive/dense_padded -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
         ("03_cuda_naive/README.md", r"The load of x takes (\S+):", "03_cuda_naive/dense_padded -m gen:fixed:n=256,zeros=0.8", "x[j]", "global load", "takes"),
         ("04_cuda_shared/README.md", r"Rung 1's shared loads take (\S+):", "04_cuda_shared/shared_memory -m gen:fixed:n=64,zeros=0.8", "", "shared load", "takes"),
