@@ -302,8 +302,7 @@ def chain(results, pattern):
     """The rounds of chains, by matrix and number of ranks, and the speed of each entry and place of C over the first."""
     table, order = {}, re.compile(r"(?:, )?round (\d+) of \d+")
     for r in timed_rows(results):
-        if re.search(pattern, r["entry"]):
-            found = order.search(r["problem"]["options"])
+        if (found := order.search(r["problem"]["options"])) and re.search(pattern, r["entry"]):
             form = order.sub("", r["problem"]["options"])
             place = "C distributed" if "C distributed" in form else ""
             key = label(r["problem"]["matrix"]), form.replace(place, "").strip(", "), r["ranks"]
@@ -465,7 +464,7 @@ def products(results, pattern):
                       **{part: seconds(took[part]) if part in took else "" for part in ("analysis", "symbolic", "numeric")},
                       **{name: share(least[name] / median(best)) if name in least else "" for name in ("memory", "L2", "issue")},
                       "L1 hits": share(ncu["load_sectors_hit"] / ncu["load_sectors"]) if ncu else ""})
-    known = [title for title in lines[0] if title not in ("issue", "L1 hits") or any(line[title] for line in lines)]
+    known = [title for title in lines[0] if title not in ("issue", "L1 hits") or any(line[title] for line in lines)] if lines else ["matrix"]
     types = "/".join(sorted({r["problem"]["type"] for r in timed}))
     memory = memory_of_library(timed)
     return text_of(table_of(known, ([line[title] for title in known] for line in lines))
