@@ -14,7 +14,7 @@
 // Source: ours. The course project on SpMV (80 % zeros, n = 256 and 1024) begins with the next file's form.
 
 #include "03_cuda_naive/stage.hpp"
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 namespace {
@@ -34,8 +34,7 @@ __global__ void dense_row_major(DenseView<const T> a, const T* x, T* y) {
 }  // namespace
 
 void add_dense_row_major(Registry& registry) {
-  add_launched<DenseByRows>(
-      registry,
+  registry.add<DenseByRows>(
       {.name = "03_cuda_naive/dense_row_major",
        .idea = "zeros stored, a thread a row, neighbours a row apart: loads do not coalesce"},
       []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {

@@ -14,7 +14,7 @@
 // 1080 Ti).
 
 #include "03_cuda_naive/stage.hpp"
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 namespace {
@@ -34,8 +34,7 @@ __global__ void dense_transposed(DenseView<const T> a, const T* x, T* y) {
 }  // namespace
 
 void add_dense_transposed(Registry& registry) {
-  add_launched<DenseByColumns>(
-      registry,
+  registry.add<DenseByColumns>(
       {.name = "03_cuda_naive/dense_transposed",
        .idea = "the same stored column by column: neighbouring threads read neighbouring numbers",
        .previous = "dense_row_major"},

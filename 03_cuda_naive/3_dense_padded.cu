@@ -17,7 +17,7 @@
 // Input: any matrix whose dense form fits. Cost: as 1_dense_row_major.cu, with up to one element a row more.
 
 #include "03_cuda_naive/stage.hpp"
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 namespace {
@@ -40,8 +40,7 @@ using PaddedRows = DenseFrame<T, Layout::row_major, Ld::odd>;
 }  // namespace
 
 void add_dense_padded(Registry& registry) {
-  add_launched<PaddedRows>(registry,
-                           {.name = "03_cuda_naive/dense_padded",
+  registry.add<PaddedRows>({.name = "03_cuda_naive/dense_padded",
                             .idea = "row by row again, rows an odd number of elements apart",
                             .previous = "dense_row_major"},
                            []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {

@@ -33,8 +33,7 @@ __global__ void dense_output_strided(CsrView<T> a, CscView<T> b, DenseView<T> c)
 }  // namespace
 
 void add_dense_output_strided(Registry& registry) {
-  add_launched<DenseOutputPlan>(
-      registry,
+  registry.add<DenseOutputPlan>(
       {.name = "03_cuda_naive/dense_output_strided",
        .idea = "a thread an element of a dense C, neighbours in a column; compaction on the host",
        .claims = {.drops_exact_zeros = true}},

@@ -28,8 +28,7 @@ __global__ void dense_output_by_rows(CsrView<T> a, CscView<T> b, DenseView<T> c)
 }  // namespace
 
 void add_dense_output_by_rows(Registry& registry) {
-  add_launched<DenseOutputPlan>(
-      registry,
+  registry.add<DenseOutputPlan>(
       {.name = "03_cuda_naive/dense_output_by_rows",
        .idea = "a thread an element of a dense C, neighbours in a row; compaction on the host",
        .previous = "dense_output_strided",

@@ -2,7 +2,7 @@
 // What the two SpGEMM rungs of this step share: C written out in full on the device, and made into CSR by the
 // host, as the course project did it.
 
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 
@@ -25,7 +25,7 @@ __device__ T sparse_dot(CsrView<T> a, CscView<T> b, Index i, Index j) {
   return sum;
 }
 
-/// A frame (launched.hpp): multiply(a, b, c, stream), the entry's lambda, launches the kernel.
+/// A frame (registry.hpp): multiply(a, b, c, stream), the entry's lambda, launches the kernel.
 template <class T>
 class DenseOutputPlan : public SpgemmPlan<T> {
  public:

@@ -17,7 +17,7 @@
 // not fast by itself.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 namespace {
@@ -47,8 +47,7 @@ __global__ void shared_memory(DenseView<const T> a, const T* x, T* y) {
 }  // namespace
 
 void add_shared_memory(Registry& registry) {
-  add_launched<DenseByColumns>(
-      registry,
+  registry.add<DenseByColumns>(
       {.name = "04_cuda_shared/shared_memory",
        .idea = "the transposed matrix, a thread a row, x by tiles in shared memory",
        .previous = "03_cuda_naive/dense_transposed"},

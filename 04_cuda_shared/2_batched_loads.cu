@@ -14,7 +14,7 @@
 // Input: any matrix whose dense form fits. Cost: as 03_cuda_naive/2_dense_transposed.cu.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 namespace {
@@ -43,8 +43,7 @@ __global__ void __launch_bounds__(kBlock, 1) batched_loads(DenseView<const T> a,
 }  // namespace
 
 void add_batched_loads(Registry& registry) {
-  add_launched<DenseByColumns>(
-      registry,
+  registry.add<DenseByColumns>(
       {.name = "04_cuda_shared/batched_loads",
        .idea = "no shared memory: a thread asks for 16 elements before it uses one",
        .previous = "03_cuda_naive/dense_transposed"},

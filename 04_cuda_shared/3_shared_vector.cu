@@ -6,7 +6,7 @@
 // Input: any matrix whose dense form fits. Cost: as 1_shared_memory.cu.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 namespace {
@@ -46,8 +46,7 @@ __global__ void __launch_bounds__(kBlock, 1) shared_vector(DenseView<const T> a,
 }  // namespace
 
 void add_shared_vector(Registry& registry) {
-  add_launched<DenseByColumns>(
-      registry,
+  registry.add<DenseByColumns>(
       {.name = "04_cuda_shared/shared_vector",
        .idea = "both: x by tiles in shared memory, 16 loads of the matrix in flight",
        .previous = "batched_loads"},

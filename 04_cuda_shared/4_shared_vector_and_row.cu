@@ -13,7 +13,7 @@
 // Input: any matrix whose dense form fits. Cost: as 3_shared_vector.cu; x is read for each 32 rows, not 128.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 namespace {
@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(kBlock, 1) shared_vector_and_row(DenseView<con
 }  // namespace
 
 void add_shared_vector_and_row(Registry& registry) {
-  add_launched<DenseByColumns>(
-      registry,
+  registry.add<DenseByColumns>(
       {.name = "04_cuda_shared/shared_vector_and_row",
        .idea = "32 threads a row beside x in shared memory: 32 times as many loads in flight",
        .previous = "shared_vector"},

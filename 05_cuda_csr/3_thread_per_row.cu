@@ -33,8 +33,7 @@ __global__ void thread_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
 }  // namespace
 
 void add_thread_per_row(Registry& registry) {
-  add_launched<CsrSpmvPlan>(
-      registry,
+  registry.add<CsrSpmvPlan>(
       {.name = "05_cuda_csr/thread_per_row",
        .idea = "CSR, a thread per row: neighbouring threads read far from each other",
        .previous = "two_arrays"},

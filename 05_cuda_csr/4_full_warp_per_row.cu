@@ -43,8 +43,7 @@ __global__ void full_warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
 }  // namespace
 
 void add_full_warp_per_row(Registry& registry) {
-  add_launched<CsrSpmvPlan>(
-      registry,
+  registry.add<CsrSpmvPlan>(
       {.name = "05_cuda_csr/full_warp_per_row",
        .idea = "CSR, a warp per row: lanes read side by side, sums by shuffles",
        .previous = "thread_per_row"},

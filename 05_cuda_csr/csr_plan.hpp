@@ -6,7 +6,7 @@
 #include <bit>
 #include <limits>
 
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 
 namespace stages {
 

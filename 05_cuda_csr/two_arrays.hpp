@@ -99,16 +99,11 @@ class TwoArraysPlan final : public DeviceSpmvPlan<T> {
   TwoArrays<T> view_;
 };
 
-template <Layout kLayout, class Kernel>
-struct OnTwoArrays {
-  template <class T>
-  using Plan = TwoArraysPlan<T, kLayout, Kernel>;
-};
-
 /// Registers an entry: `kernel` as above.
 template <Layout kLayout, class Kernel>
 void add_on_two_arrays(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  registry.add<OnTwoArrays<kLayout, Kernel>::template Plan>(std::move(info));
+  registry.add(std::move(info),
+               plans<TwoArraysPlan<float, kLayout, Kernel>, TwoArraysPlan<double, kLayout, Kernel>>());
 }
 
 }  // namespace stages

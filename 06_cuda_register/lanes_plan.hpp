@@ -66,16 +66,11 @@ class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
   int steps_;  ///< non-zeros that a lane keeps, padding included
 };
 
-template <class Kernel, Copies kCopies, template <class> class Element>
-struct LanesOf {
-  template <class T>
-  using Plan = LanesPlan<T, Kernel, kCopies, Element<T>>;
-};
-
 /// Registers an entry: `kernel` as above.
 template <Copies kCopies, template <class> class Element = std::type_identity_t, class Kernel>
 void add_lanes(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  registry.add<LanesOf<Kernel, kCopies, Element>::template Plan>(std::move(info));
+  registry.add(std::move(info), plans<LanesPlan<float, Kernel, kCopies, Element<float>>,
+                                      LanesPlan<double, Kernel, kCopies, Element<double>>>());
 }
 
 }  // namespace stages

@@ -116,16 +116,12 @@ class ResidentPlan final : public DeviceSpmvPlan<T> {
   ResidentMatrix<T> matrix_;
 };
 
-template <class Kernel, StepOrder kOrder, int kBuffers>
-struct ResidentOf {
-  template <class T>
-  using Plan = ResidentPlan<T, Kernel, kOrder, kBuffers>;
-};
-
 /// Registers an entry: `kernel`, kOrder and kBuffers as above.
 template <StepOrder kOrder, int kBuffers, class Kernel>
 void add_resident(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  registry.add<ResidentOf<Kernel, kOrder, kBuffers>::template Plan>(std::move(info));
+  registry.add(
+      std::move(info),
+      plans<ResidentPlan<float, Kernel, kOrder, kBuffers>, ResidentPlan<double, Kernel, kOrder, kBuffers>>());
 }
 
 }  // namespace stages

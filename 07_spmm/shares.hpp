@@ -105,16 +105,10 @@ class SharePlan final : public RowMajorPlan<T> {
   CutMatrix<T> cut_;
 };
 
-template <class Multiply>
-struct SharesBy {
-  template <class T>
-  using Plan = SharePlan<T, Multiply>;
-};
-
 /// Registers an entry, and what launches its kernel: `multiply` as above.
 template <class Multiply>
 void add_shares(Registry& registry, EntryInfo info, Index share, Group group, Multiply /*multiply*/) {
-  registry.add<SharesBy<Multiply>::template Plan>(std::move(info), share, group);
+  registry.add(std::move(info), plans<SharePlan<float, Multiply>, SharePlan<double, Multiply>>(share, group));
 }
 
 }  // namespace stages::spmm

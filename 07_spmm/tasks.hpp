@@ -122,16 +122,10 @@ class TaskPlan final : public RowMajorPlan<T> {
   AnyTasked matrix_;
 };
 
-template <class AddTasks>
-struct TasksBy {
-  template <class T>
-  using Plan = TaskPlan<T, AddTasks>;
-};
-
 /// Registers an entry, and what launches its kernel: `add` as above.
 template <class AddTasks>
 void add_tasked(Registry& registry, EntryInfo info, ShortRows short_rows, AddTasks /*add*/) {
-  registry.add<TasksBy<AddTasks>::template Plan>(std::move(info), short_rows);
+  registry.add(std::move(info), plans<TaskPlan<float, AddTasks>, TaskPlan<double, AddTasks>>(short_rows));
 }
 
 }  // namespace stages::spmm

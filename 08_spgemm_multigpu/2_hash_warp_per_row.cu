@@ -70,17 +70,14 @@ struct ByLanes {
   }
 };
 
-template <class T>
-using HashWarpPerRow = OneTablePlan<T, ByLanes>;
-
 }  // namespace
 
 void add_hash_warp_per_row(Registry& registry, const std::string& name, const HashSizes& sizes) {
-  registry.add<HashWarpPerRow>({.name = name,
-                                .idea = "a block of 32 threads a row, one size of hash table, atomicAdd",
-                                .previous = "hash_fixed_table",
-                                .claims = {.bitwise_reproducible = false}},
-                               sizes);
+  registry.add({.name = name,
+                .idea = "a block of 32 threads a row, one size of hash table, atomicAdd",
+                .previous = "hash_fixed_table",
+                .claims = {.bitwise_reproducible = false}},
+               one_table<ByLanes>(sizes));
 }
 
 }  // namespace stages

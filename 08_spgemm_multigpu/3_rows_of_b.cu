@@ -62,17 +62,13 @@ struct ByRowsOfB {
   }
 };
 
-template <class T>
-using RowsOfB = OneTablePlan<T, ByRowsOfB>;
-
 }  // namespace
 
 void add_rows_of_b(Registry& registry, const std::string& name, const HashSizes& sizes) {
-  registry.add<RowsOfB>(
-      {.name = name,
-       .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run",
-       .previous = "hash_warp_per_row"},
-      sizes);
+  registry.add({.name = name,
+                .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run",
+                .previous = "hash_warp_per_row"},
+               one_table<ByRowsOfB>(sizes));
 }
 
 }  // namespace stages

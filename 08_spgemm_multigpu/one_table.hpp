@@ -172,4 +172,10 @@ class OneTablePlan : public TwoPassPlan<T> {
   Offset slots_ = 0;
 };
 
+/// `Rows` counts and multiplies, as above.
+template <class Rows>
+Factory one_table(const HashSizes& sizes) {
+  return plans<OneTablePlan<float, Rows>, OneTablePlan<double, Rows>>(sizes);
+}
+
 }  // namespace stages::spgemm

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/gpu/launched.hpp"
+#include "common/gpu/frames.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages::micro {

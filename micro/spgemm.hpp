@@ -97,7 +97,7 @@ __global__ void sort_rows(Results<T> c) {
   sort_row(c.col_idx + begin, c.values + begin, static_cast<unsigned>(end - begin), threadIdx.x);
 }
 
-/// A frame (launched.hpp): multiply(a, b, tables, c, stream) launches the exercise's kernel with as many warps
+/// A frame (registry.hpp): multiply(a, b, tables, c, stream) launches the exercise's kernel with as many warps
 /// as there are tables, a block each: block b has the rows b, b + gridDim.x, ... It is called for each of both
 /// passes, with tables that have at least twice as many slots as any row has results.
 template <class T>

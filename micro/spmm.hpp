@@ -23,28 +23,25 @@ struct Spmm {
 };
 
 /// A plan whose run() calls an object of type Launch.
-template <class Launch>
-struct LaunchedSpmm {
-  template <class T>
-  class Plan final : public DeviceSpmmPlan<T> {
-   public:
-    Plan(const SpmmProblem<T>& problem, Exec& exec) : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {}
+template <class T, class Launch>
+class LaunchedSpmm final : public DeviceSpmmPlan<T> {
+ public:
+  LaunchedSpmm(const SpmmProblem<T>& problem, Exec& exec)
+      : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {}
 
-    void run() override {
-      const SpmmProblem<T>& p = this->problem();
-      Launch{}(Spmm<T>{a_.view(), this->b(), this->c(), p.alpha, p.beta, this->stream(), this->a()});
-    }
+  void run() override {
+    const SpmmProblem<T>& p = this->problem();
+    Launch{}(Spmm<T>{a_.view(), this->b(), this->c(), p.alpha, p.beta, this->stream(), this->a()});
+  }
 
-   private:
-    DeviceCsr<T, std::int32_t> a_;
-  };
+ private:
+  DeviceCsr<T, std::int32_t> a_;
 };
 
 /// Registers an entry, and what launches its kernels: multiply(p), where `p` is an Spmm.
 template <class Launch>
 void add_spmm(Registry& registry, EntryInfo info, Launch /*multiply*/) {
-  using Mine = LaunchedSpmm<Launch>;
-  registry.add<Mine::template Plan>(std::move(info));
+  registry.add(std::move(info), plans<LaunchedSpmm<float, Launch>, LaunchedSpmm<double, Launch>>());
 }
 
 }  // namespace stages::micro

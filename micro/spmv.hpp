@@ -19,7 +19,7 @@ using ColumnsSpmv = DenseByColumns<T>;
 /// multiply(a, x, y, stream), or as multiply(a, x, y, stream, host), where `host` is A in the host's memory.
 template <template <class> class Frame, class Launch>
 void add_spmv(Registry& registry, EntryInfo info, Launch multiply) {
-  add_launched<Frame>(registry, std::move(info), multiply);
+  registry.add<Frame>(std::move(info), multiply);
 }
 
 }  // namespace stages::micro

@@ -118,7 +118,7 @@ template <class Problem>
 std::string with_zeros(const Entry& entry, const Problem& wanted) {
   Exec& exec = machine().of(entry);
   const Problem problem = with_values(wanted, ValueKind::integer, 1);
-  if (entry.on<Problem>().refuse(problem, exec)) return {};
+  if (entry.on<Problem>().look(problem, exec).refuse(problem, exec)) return {};
   auto operands = make_operands(problem, ValueKind::integer, 2);
   const auto clear_half = [](auto& values) {
     for (std::size_t k = 0; k < values.size(); k += 2) values[k] = 0;
@@ -186,7 +186,7 @@ double metric_on_a_case(const Entry& entry, std::string_view name) {
   Exec& exec = machine().of(entry);
   for (const battery::Case& c : battery::cases(entry.op, Size::small)) {
     const auto problem = battery::make_problem<Problem>(c);
-    if (entry.on<Problem>().refuse(problem, exec)) continue;
+    if (entry.on<Problem>().look(problem, exec).refuse(problem, exec)) continue;
     for (const Metric& metric : entry.on<Problem>().prepare(problem, exec)->metrics())
       if (metric.name == name) return metric.value;
   }
@@ -252,7 +252,7 @@ std::string counted_on_one(const Entry& entry) {
   Exec& exec = machine().of(entry);
   std::string refusals;
   for (const Problem& problem : problems_to_count<Problem>()) {
-    const auto refusal = entry.on<Problem>().refuse(problem, exec);
+    const auto refusal = entry.on<Problem>().look(problem, exec).refuse(problem, exec);
     if (!refusal) return not_counted_in_run(entry, problem, exec);
     refusals += " " + *refusal;
   }

@@ -88,7 +88,8 @@ inline std::string not_timed_in_run(const Entry& entry, Exec& exec) {
   if (entry.op == Op::spmv) return not_timed_in_run(entry, heavy_problem<SpmvProblem<double>>(), exec);
   if (entry.op == Op::spmm) return not_timed_in_run(entry, heavy_problem<SpmmProblem<double>>(), exec);
   auto heavy = heavy_problem<SpgemmProblem<double>>();
-  if (entry.on<SpgemmProblem<double>>().cost(heavy).work > static_cast<double>(heavy.products))
+  if (entry.on<SpgemmProblem<double>>().look(heavy, exec).cost(heavy).work >
+      static_cast<double>(heavy.products))
     heavy = heavy_problem<SpgemmProblem<double>>(256);
   return not_timed_in_run(entry, heavy, exec);
 }

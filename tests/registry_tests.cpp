@@ -107,15 +107,17 @@ TEST(Parameters, ReachPlansCostsAndRefusals) {
   Exec exec;
   const auto problem = make_spmv_problem("i", share<float>(matrices::identity(3)));
   const auto on = [&](const char* name) { return registry.find(name).on<SpmvProblem<float>>(); };
-  EXPECT_TRUE(registry.find("01_first/told").on<SpmvProblem<double>>().prepare_with);
-  EXPECT_FALSE(registry.find("01_first/told").on<SpmmProblem<float>>().prepare_with);
-  EXPECT_EQ(on("01_first/spmv").refuse(problem, exec), std::nullopt);
-  EXPECT_EQ(on("01_first/spmv").cost(problem).work, 3);
+  const auto refusal = [&](const char* name) { return on(name).look(problem, exec).refuse(problem, exec); };
+  const auto cost = [&](const char* name) { return on(name).look(problem, exec).cost(problem); };
+  EXPECT_TRUE(registry.find("01_first/told").on<SpmvProblem<double>>().look_with);
+  EXPECT_FALSE(registry.find("01_first/told").on<SpmmProblem<float>>().look_with);
+  EXPECT_EQ(refusal("01_first/spmv"), std::nullopt);
+  EXPECT_EQ(cost("01_first/spmv").work, 3);
   EXPECT_EQ(on("01_first/told").prepare(problem, exec)->note(), " and 5");
   EXPECT_EQ(on("01_first/told:deep=4,wide=8").prepare(problem, exec)->note(), ":wide=8,deep=4 and 5");
-  EXPECT_EQ(on("01_first/told:wide=7").cost(problem).memory, on("01_first/told").cost(problem).memory + 7);
-  EXPECT_EQ(on("01_first/told:wide=8").refuse(problem, exec), "8 is too much");
-  EXPECT_EQ(on("01_first/told:wide=7").refuse(problem, exec), std::nullopt);
+  EXPECT_EQ(cost("01_first/told:wide=7").memory, cost("01_first/told").memory + 7);
+  EXPECT_EQ(refusal("01_first/told:wide=8"), "8 is too much");
+  EXPECT_EQ(refusal("01_first/told:wide=7"), std::nullopt);
 }
 
 TEST(Parameters, AreRefusedInOneLine) {

@@ -23,7 +23,7 @@
 #include "05_cuda_csr/stage.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
-#include "common/harness/chosen_plan.hpp"
+#include "common/harness/choice.hpp"
 
 namespace stages {
 namespace {
@@ -39,7 +39,7 @@ Choice choose(const Csr<T>& a) {
   const auto longest = static_cast<double>(a.longest_row());
   if (device_csr_bytes(a) > static_cast<double>(device.l2_bytes) && nnz >= 32 * bands * rows &&
       nnz >= 4 * copied && nnz >= 1000 * longest)
-    return {"column_bands", add_column_bands,
+    return {"column_bands",
             fmt::format("A does not fit into L2, and {:.0f} bands of x leave segments of {:.0f}", bands,
                         nnz / bands / rows)};
   const bool narrow_pointers = std::in_range<std::int32_t>(a.nnz());  // all that warp_per_row takes
@@ -50,30 +50,17 @@ Choice choose(const Csr<T>& a) {
       fmt::format("rows have {:.4g} non-zeros in the mean, and the longest {:.3g} times that", mean,
                   mean > 0 ? longest / mean : 0);
   if (narrow_pointers && (even_and_long || all_short))
-    return {"warp_per_row", add_warp_per_row, lengths + (all_short ? ": all short" : ": long and even")};
-  return {"balanced", add_balanced, lengths};
+    return {"warp_per_row", lengths + (all_short ? ": all short" : ": long and even")};
+  return {"balanced", lengths};
 }
-
-template <class T>
-class Adaptive final : public ChosenPlan<SpmvProblem<T>> {
- public:
-  Adaptive(const SpmvProblem<T>& problem, Exec& exec)
-      : ChosenPlan<SpmvProblem<T>>(choose(*problem.a), problem, exec) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) {
-    return choose(*problem.a).template implementation<SpmvProblem<T>>().cost(problem);
-  }
-};
 
 }  // namespace
 
 void add_adaptive(Registry& registry) {
-  choosers<SpmvProblem<float>>()["05_cuda_csr/adaptive"] = [](const auto& problem) {
-    return choose(*problem.a);
-  };
-  registry.add<Adaptive>({.name = "05_cuda_csr/adaptive",
-                          .idea = "warp_per_row, balanced or column_bands, by a stated rule",
-                          .needs = {.gpu = true}});
+  add_choice<SpmvProblem>(
+      registry,
+      {.name = "05_cuda_csr/adaptive", .idea = "warp_per_row, balanced or column_bands, by a stated rule"},
+      [](const auto& problem) { return choose(*problem.a); });
 }
 
 }  // namespace stages

@@ -45,7 +45,7 @@
 #include "07_spmm/tile_plan.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/tensor.hpp"
-#include "common/harness/chosen_plan.hpp"
+#include "common/harness/choice.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -133,33 +133,6 @@ Verdict takes_whole_rows(const Shape& shape) {
                             in_order ? "as they lie" : "by length", mean, fast ? "fast" : slow)};
 }
 
-template <class T>
-Choice choose(const SpmmProblem<T>& problem) {
-  const Decision taken = form_for<T>(shape_of(problem), [&] { return sample_tiles(*problem.a); });
-  switch (taken.form) {
-    case Form::dense_tiles:
-      return {"dense_tiles", [](Registry& registry) { add_dense_tiles(registry); }, taken.why};
-    case Form::whole_rows:
-      return {"whole_rows", [](Registry& registry) { add_whole_rows(registry); }, taken.why};
-    case Form::balanced: break;
-  }
-  return {"balanced", [](Registry& registry) { add_balanced(registry); }, taken.why};
-}
-
-template <class T>
-class Adaptive final : public ChosenPlan<SpmmProblem<T>> {
- public:
-  Adaptive(const SpmmProblem<T>& problem, Exec& exec)
-      : ChosenPlan<SpmmProblem<T>>(choose(problem), problem, exec) {}
-
-  static Cost cost(const SpmmProblem<T>& problem) {
-    return choose(problem).template implementation<SpmmProblem<T>>().cost(problem);
-  }
-  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec) {
-    return choose(problem).template implementation<SpmmProblem<T>>().refuse(problem, exec);
-  }
-};
-
 }  // namespace
 
 template <class T>
@@ -172,9 +145,14 @@ Decision form_for(const Shape& shape, const std::function<TileSample()>& sampled
 }
 
 void add_adaptive(Registry& registry, const std::string& name) {
-  choosers<SpmmProblem<float>>()[name] = [](const auto& problem) { return choose(problem); };
-  registry.add<Adaptive>(
-      {.name = name, .idea = "dense_tiles, whole_rows or balanced, by stated rules", .needs = {.gpu = true}});
+  add_choice<SpmmProblem>(
+      registry, {.name = name, .idea = "dense_tiles, whole_rows or balanced, by stated rules"},
+      []<class T>(const SpmmProblem<T>& problem) -> Choice {
+        static constexpr const char* kNames[] = {"balanced", "whole_rows",
+                                                 "dense_tiles"};  // as Form has them
+        const Decision taken = form_for<T>(shape_of(problem), [&] { return sample_tiles(*problem.a); });
+        return {kNames[static_cast<int>(taken.form)], taken.why};
+      });
 }
 
 template Decision form_for<float>(const Shape&, const std::function<TileSample()>&);

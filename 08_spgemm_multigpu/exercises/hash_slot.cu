@@ -57,8 +57,7 @@ __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, micro::Tabl
 }  // namespace
 
 void add_task(Registry& registry) {
-  add_launched<micro::TableSpgemm>(
-      registry,
+  registry.add<micro::TableSpgemm>(
       {.name = "task/hash_slot", .idea = "a hash table a row", .claims = {.bitwise_reproducible = false}},
       []<class T>(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b, const micro::Tables<T>& tables,
                   const micro::Results<T>& c, cudaStream_t stream) {

@@ -64,8 +64,8 @@ __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, micro::Tabl
 }  // namespace
 
 void add_task(Registry& registry) {
-  add_launched<micro::TableSpgemm>(
-      registry, {.name = "task/new_keys", .idea = "a row of B at a time"},
+  registry.add<micro::TableSpgemm>(
+      {.name = "task/new_keys", .idea = "a row of B at a time"},
       []<class T>(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b, const micro::Tables<T>& tables,
                   const micro::Results<T>& c, cudaStream_t stream) {
         launch(multiply<T>, {.grid = tables.count, .block = kWarp, .stream = stream}, a, b, tables, c);

@@ -101,13 +101,14 @@ class Binned final : public BinnedPlan<T> {
     }
     bounds_ = {a_.rows, b_.cols, problem.products, problem.max_row_products, problem.result_bound};
     const RowsToSplit long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
-    if (long_rows.rows.empty()) {
-      if (settings.result_bytes == 0 && is_recorded(rules_, bounds_, device_facts().sms)) record();
-      return;
+    if (!long_rows.rows.empty()) {
+      rules_.long_row = settings.rules.long_row;
+      lanes_ = lanes_for(*problem.a, rules_.long_row);
+      split_ = std::make_unique<SplitRows<T>>(*problem.a, long_rows, b_, exec, settings);
+    } else if (settings.result_bytes == 0 && is_recorded(rules_, bounds_, device_facts().sms)) {
+      record();
     }
-    rules_.long_row = settings.rules.long_row;
-    lanes_ = lanes_for(*problem.a, rules_.long_row);
-    split_ = std::make_unique<SplitRows<T>>(*problem.a, long_rows, b_, exec, settings);
+    if (count_once_) count();
   }
 
   Binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products, Exec& exec, const Settings& settings)
@@ -175,6 +176,7 @@ class Binned final : public BinnedPlan<T> {
   }
 
   void run() override {
+    if (count_once_) return multiply();
     if (!recorded_) return BinnedPlan<T>::run();
     Phase phase(exec_, "as one graph");
     graph_.replay(stream());
@@ -285,6 +287,7 @@ class Binned final : public BinnedPlan<T> {
         rules_(rules_for(products_for_rules_)),
         most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
                                               : std::numeric_limits<double>::infinity()),
+        count_once_(settings.count_once),
         products_in_all_(products),
         first_lanes_(lanes_for(a, std::numeric_limits<Index>::max())),
         lanes_(first_lanes_),
@@ -622,6 +625,7 @@ class Binned final : public BinnedPlan<T> {
   Offset products_for_rules_;
   Rules rules_;
   double most_bytes_;  ///< that C may take on the device
+  bool count_once_;    ///< as in Settings
   Offset products_in_all_;
   unsigned first_lanes_, lanes_;  ///< of the first A, and of this one
   DeviceCsr<T, Ptr> a_, own_b_;
@@ -725,6 +729,18 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   return cost;
 }
 
+Factory binned_plans(const Settings& settings) {
+  Factory factory = looking<SpgemmProblem>(
+      [settings]<class T>(const SpgemmProblem<T>&, Exec&, const ParameterValues&) -> Offer<SpgemmProblem<T>> {
+        return {.prepare = [settings](const SpgemmProblem<T>& problem,
+                                      Exec& exec) { return make_binned(problem, exec, settings); },
+                .cost = binned_cost<T>};
+      });
+  factory.plan_needs = {.gpu = true};
+  factory.chains = !settings.count_once;  // structures change from round to round
+  return factory;
+}
+
 #define STAGES_INSTANTIATE(T)                                                                           \
   template std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>&, Exec&, const Settings&); \
   template std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>&, const CsrView<T, std::int32_t>&,   \
@@ -741,11 +757,11 @@ STAGES_INSTANTIATE(double)
 namespace stages {
 
 void add_binned(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
-  registry.add<spgemm::BinnedEntry>(
+  registry.add(
       {.name = name,
        .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows",
        .previous = "bitmaps"},
-      settings);
+      spgemm::binned_plans(settings));
 }
 
 }  // namespace stages

@@ -6,6 +6,7 @@
 #include "08_spgemm_multigpu/fast/rules.hpp"
 #include "common/harness/exec.hpp"
 #include "common/harness/plan.hpp"
+#include "common/harness/registry.hpp"
 
 namespace stages::spgemm {
 
@@ -15,6 +16,7 @@ struct Settings {
   double result_bytes = 0;     ///< C beyond this many bytes is made in batches; 0: beyond what is free
   bool wide_pointers = false;  ///< 64-bit row pointers on the device, also where 32 bits would do
   Offset products = 0;         ///< that the rules go by; 0: the problem's
+  bool count_once = false;     ///< prepare counts, and run() is multiply() alone (structure_reuse.cu)
   double least_trial = 1e-3;   ///< multi_blocks: shorter shares are not dealt again by the clock; 0: always
 };
 
@@ -74,27 +76,7 @@ Cost binned_cost(const SpgemmProblem<T>& problem);
 template <class T>
 double binned_bytes_of_b(const SpgemmProblem<T>& problem);
 
-/// The plan as an entry, which the registry wants as a class of its own.
-template <class T>
-class BinnedEntry : public SpgemmPlan<T> {
- public:
-  static constexpr Needs kNeeds = {.gpu = true};
-  static constexpr bool kChains = true;
-  BinnedEntry(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
-      : plan_(make_binned(problem, exec, settings)) {}
-
-  static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
-
-  void load(const SpgemmOperands<T>& operands) override { plan_->load(operands); }
-  void reset() override { plan_->reset(); }
-  void run() override { plan_->run(); }
-  Csr<T> fetch() override { return plan_->fetch(); }
-  void advance() override { plan_->advance(); }
-  std::string note() const override { return plan_->note(); }
-  std::vector<Metric> metrics() const override { return plan_->metrics(); }
-
- protected:
-  std::unique_ptr<BinnedPlan<T>> plan_;
-};
+/// Its plans as those of an entry.
+Factory binned_plans(const Settings& settings);
 
 }  // namespace stages::spgemm

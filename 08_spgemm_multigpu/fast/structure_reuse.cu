@@ -12,27 +12,12 @@
 #include "08_spgemm_multigpu/stage.hpp"
 
 namespace stages {
-namespace {
-
-template <class T>
-class StructureReuse final : public spgemm::BinnedEntry<T> {
- public:
-  static constexpr bool kChains = false;  // structures change from round to round
-  StructureReuse(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
-      : spgemm::BinnedEntry<T>(problem, exec, settings) {
-    this->plan_->count();
-  }
-
-  void run() override { this->plan_->multiply(); }
-};
-
-}  // namespace
-
-void add_structure_reuse(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
-  registry.add<StructureReuse>({.name = name,
-                                .idea = "the second half of binned: rows are counted and binned in prepare",
-                                .claims = {.structure_reuse = true}},
-                               settings);
+void add_structure_reuse(Registry& registry, const std::string& name, spgemm::Settings settings) {
+  settings.count_once = true;
+  registry.add({.name = name,
+                .idea = "the second half of binned: rows are counted and binned in prepare",
+                .claims = {.structure_reuse = true}},
+               spgemm::binned_plans(settings));
 }
 
 }  // namespace stages

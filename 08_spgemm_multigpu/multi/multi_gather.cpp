@@ -25,7 +25,7 @@
 
 #include "08_spgemm_multigpu/multi/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
-#include "common/harness/chosen_plan.hpp"
+#include "common/harness/registry.hpp"
 
 namespace stages {
 namespace {
@@ -109,14 +109,21 @@ template <class T>
 struct ByHashing {
   using Plan = SpgemmPlan<T>;
   static constexpr bool kChains = false;
-  static Implementation<SpgemmProblem<T>> implementation() {
-    return Choice{"", [](Registry& registry) { add_hash_warp_per_row(registry); }}
-        .template implementation<SpgemmProblem<T>>();
+  static const Implementation<SpgemmProblem<T>>& entry() {
+    static const Registry only = [] {
+      Registry registry;
+      add_hash_warp_per_row(registry);
+      return registry;
+    }();
+    return only.entries().front().template on<SpgemmProblem<T>>();
   }
-  static Cost cost(const SpgemmProblem<T>& problem) { return implementation().cost(problem); }
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Exec host;
+    return entry().look(problem, host).cost(problem);
+  }
   static double bytes_of_b(const SpgemmProblem<T>& problem) { return device_csr_bytes(*problem.b); }
   static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings&) {
-    return implementation().prepare(problem, exec);
+    return entry().prepare(problem, exec);
   }
 };
 

@@ -28,13 +28,13 @@ std::shared_ptr<const Csr<T>> matrix(const std::function<Csr<double>()>& make) {
 template <class Problem>
 std::string skip_reason(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,
                         std::string& failure) {
-  const auto& implementation = entry.on<Problem>();
-  if (const auto reason = implementation.refuse(problem, exec)) {
+  const Offer<Problem> offer = entry.on<Problem>().look(problem, exec);
+  if (const auto reason = offer.refuse(problem, exec)) {
     if (std::none_of(reason->begin(), reason->end(), [](unsigned char c) { return std::isdigit(c); }))
       failure = fmt::format("refuses without a number: '{}'", *reason);
     return *reason;
   }
-  const Cost cost = implementation.cost(problem);
+  const Cost cost = offer.cost(problem);
   if (!(cost.work <= limits.work))
     return fmt::format("{:.3g} steps, the limit is {:.3g}", cost.work, limits.work);
   if (!(cost.memory <= limits.memory))

@@ -165,12 +165,11 @@ json to_json(const std::string& source, const MatrixStatistics& s, const SquareC
 }
 
 template <class Problem>
-void print_choices(const Program& program, const Problem& problem, const std::string& on) {
+void print_choices(const Program& program, const Problem& problem, Exec& exec, const std::string& on) {
   for (const Entry& entry : program.registry.entries()) {
-    const auto chooser = choosers<Problem>().find(entry.name);
-    if (chooser == choosers<Problem>().end()) continue;
-    const Choice choice = chooser->second(problem);
-    fmt::print("  {} on {}: {}: {}\n", entry.name, on, choice.name, choice.why);
+    if (entry.op != Problem::kOp) continue;
+    const Offer<Problem> offer = entry.on<Problem>().look(problem, exec);
+    if (!offer.choice.empty()) fmt::print("  {} on {}: {}: {}\n", entry.name, on, offer.choice, offer.why);
   }
 }
 
@@ -179,7 +178,8 @@ std::string rows_by_form(const Entry& entry, const SpgemmProblem<float>& problem
   RunOptions limits;
   limits.max_simulated_work = 4e6;  // a second or two
   if (problem.a->rows > 4e6) return "of too many rows to see here";
-  std::string text = refusal(entry, problem, machine, limits);
+  Cost cost;
+  std::string text = refusal(entry, problem, machine, limits, cost);
   if (!text.empty()) return text;
   const auto plan = entry.on<SpgemmProblem<float>>().prepare(problem, machine.of(entry));
   plan->load(make_operands(problem, ValueKind::real, 1));
@@ -206,8 +206,9 @@ void print_forms(const Program& program, int n_cols, const Csr<double>& matrix, 
                                            std::getenv("STAGES_DEVICE_L2"))
                              : devices.machine().gpu->device();
   fmt::print("\n");
-  print_choices(program, make_spmv_problem<float>("", a), on);
-  print_choices(program, make_spmm_problem<float>({.name = "", .a = a, .n_cols = n_cols}), on);
+  Exec& gpu = *devices.machine().gpu;
+  print_choices(program, make_spmv_problem<float>("", a), gpu, on);
+  print_choices(program, make_spmm_problem<float>({.name = "", .a = a, .n_cols = n_cols}), gpu, on);
   const auto binned =
       std::ranges::find(program.registry.entries(), "08_spgemm_multigpu/binned", &Entry::name);
   if (binned == program.registry.entries().end()) return;

@@ -136,7 +136,7 @@ enum class Ld {
 };
 
 /// The matrix written out in full on the device, for SpMV. multiply(a, x, y, stream), a frame's lambda
-/// (launched.hpp) or a derived class's, launches the kernel: y = A x.
+/// (registry.hpp) or a derived class's, launches the kernel: y = A x.
 template <class T, Layout kLayout, Ld kLd = Ld::tight>
 class DenseSpmvPlan : public DeviceSpmvPlan<T> {
  public:

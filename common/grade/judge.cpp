@@ -196,12 +196,11 @@ class Judge {
   /// Why the case says nothing about the student's entry: the reference does not run it either.
   template <class Problem>
   bool left_out(const Problem& problem) {
-    const auto& reference = reference_.on<Problem>();
+    Exec& exec = devices_ ? devices_->machine().of(reference_) : host_;
+    const Offer<Problem> offer = reference_.on<Problem>().look(problem, exec);
     // What refuses for want of ranks does so here, too, and not in the student's processes.
-    if (exercise_.ranks == 1 &&
-        reference.refuse(problem, devices_ ? devices_->machine().of(reference_) : host_))
-      return true;
-    return reference.cost(problem).work > kMostWork;
+    if (exercise_.ranks == 1 && offer.refuse(problem, exec)) return true;
+    return offer.cost(problem).work > kMostWork;
   }
 
   /// use(problem): A times so many vectors, times a matrix of so many columns, or A A, as the reference does.

@@ -111,15 +111,14 @@ class RemotePlan final : public Plan<ProblemType> {
   const typename Problem::Operands* operands_ = nullptr;  ///< those loaded last, for the next run
 };
 
-template <class... Problems>
-void implement(Student& student, Values values, std::tuple<Implementation<Problems>...>& implementations) {
-  const auto one = [&]<class Problem>(Implementation<Problem>& to) {
-    to.prepare_with = [&student, values](const Problem& problem, Exec&,
-                                         const ParameterValues&) -> std::unique_ptr<Plan<Problem>> {
-      return std::make_unique<RemotePlan<Problem>>(student, problem, values);
-    };
-  };
-  (one(std::get<Implementation<Problems>>(implementations)), ...);
+template <template <class> class ProblemOf>
+Factory remote_plans(Student& student, Values values) {
+  return looking<ProblemOf>([&student, values]<class Problem>(const Problem&, Exec&, const ParameterValues&) {
+    return Offer<Problem>{
+        [&student, values](const Problem& problem, Exec&) -> std::unique_ptr<Plan<Problem>> {
+          return std::make_unique<RemotePlan<Problem>>(student, problem, values);
+        }};
+  });
 }
 
 }  // namespace
@@ -272,12 +271,11 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
 }
 
 Entry remote_entry(Student& student, const Entry& reference, Values values) {
-  Entry entry{
-      EntryInfo{.name = "student/entry", .idea = {}, .claims = reference.claims, .needs = reference.needs},
-      reference.op,
-      {}};
-  implement(student, values, entry.implementations);
-  return entry;
+  const auto made = reference.op == Op::spmv   ? remote_plans<SpmvProblem>
+                    : reference.op == Op::spmm ? remote_plans<SpmmProblem>
+                                               : remote_plans<SpgemmProblem>;
+  return {{.name = "student/entry", .idea = {}, .claims = reference.claims, .needs = reference.needs},
+          made(student, values)};
 }
 
 }  // namespace stages::grade

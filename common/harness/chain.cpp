@@ -96,11 +96,8 @@ class Chain {
     row.simulated = runner.exec->simulated();
     row.ranks = ranks().size();
     if (root()) {
-      row.reason = refusal(*runner.entry, problem, machine_, options_);
-      if (row.reason.empty()) {
-        row.cost = runner.entry->template on<SpgemmProblem<T>>().cost(problem);
-        row.reason = too_long(runner);
-      }
+      row.reason = refusal(*runner.entry, problem, machine_, options_, row.cost);
+      if (row.reason.empty()) row.reason = too_long(runner);
     }
     row.reason = ranks().agreed(row.reason);
     if (!row.reason.empty()) row.status = Status::skipped;

@@ -60,12 +60,12 @@ void put_infinities(const SpmmProblem<T>& p, SpmmOperands<T>& operands) {
 
 /// The check of one kind of values. Adds to `report`; stops at the first failure (all ranks alike).
 template <class Problem>
-void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKind kind,
-                const CheckOptions& options, CheckReport& report) {
+void check_kind(const Entry& entry, const Offer<Problem>& offer, const Problem& problem, Exec& exec,
+                ValueKind kind, const CheckOptions& options, CheckReport& report) {
   Communicator& ranks = exec.communicator();
   const bool root = ranks.rank() == 0;
   const Problem p = root ? with_values(problem, kind, options.seed) : problem;
-  const auto plan = entry.on<Problem>().prepare(p, exec);
+  const auto plan = offer.prepare(p, exec);
   typename Problem::Operands first, second;
   if (root) {
     first = make_operands(p, kind, options.seed + 1);
@@ -220,9 +220,10 @@ CheckReport verify(const Problem& problem, const typename Problem::Operands& ope
 template <class Problem>
 CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec, const CheckOptions& options) {
   CheckReport report;
+  const Offer<Problem> offer = entry.on<Problem>().look(problem, exec);
   for (const ValueKind kind : {ValueKind::real, ValueKind::integer}) {
     if (options.quick && kind == ValueKind::real) continue;
-    check_kind(entry, problem, exec, kind, options, report);
+    check_kind(entry, offer, problem, exec, kind, options, report);
     exec.clear_phases();  // whose events would be kept for somebody who asks
     if (!exec.communicator().agreed(report.passed())) break;
   }

@@ -68,10 +68,13 @@ class Plan {
   /// In a chain, between two runs: the C of the last run takes the place of A, where it lies; nothing else may
   /// be known of it. Timed with the run that follows. The next load begins the chain again.
   virtual void advance() {}
-  /// What the plan wants people to know about how it ran ("fell back to row batches"); empty: nothing.
-  virtual std::string note() const { return {}; }
+  /// What the plan wants people to know about how it ran ("fell back to row batches"); empty: nothing. Where a
+  /// rule chose it (choice.hpp), its name.
+  virtual std::string note() const { return chosen; }
   /// Figures of the plan's own for the results: registers per thread, bytes moved, imbalance.
   virtual std::vector<Metric> metrics() const { return {}; }
+
+  std::string chosen;  ///< its entry, where that was chosen by another one
 };
 
 template <class T>

@@ -15,6 +15,8 @@ Entry Entry::with(const ParameterValues& values) const {
   return out;
 }
 
+Entry& Registry::add(EntryInfo info, Factory factory) { return add({std::move(info), std::move(factory)}); }
+
 Entry& Registry::add(Entry entry) {
   if (std::ranges::count(entries_, entry.name, &Entry::name) > 0)
     fail("entry {} is registered twice; give each idea a name of its own", entry.name);

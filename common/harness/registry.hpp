@@ -11,7 +11,8 @@
 //   static std::optional<std::string> refuse(const Problem&, Exec&)   optional: why it cannot run this problem,
 //                                                                     with the number that rules it out
 // Where the entry has parameters all three take a `const ParameterValues&`, too: the constructor before the
-// extra arguments, the others last.
+// extra arguments, the others last. An entry that is no class is a function that looks at a problem and makes
+// an offer; choice.hpp has those that choose among other entries.
 
 #include <functional>
 #include <list>
@@ -22,7 +23,6 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "common/harness/exec.hpp"
@@ -50,26 +50,123 @@ struct EntryInfo {
   std::vector<Parameter> parameters = {};
 };
 
+/// What an entry makes of a problem that it has looked at. Ranks other than 0, which have no matrices, may only
+/// prepare.
+template <class Problem>
+struct Offer {
+  std::function<std::unique_ptr<Plan<Problem>>(const Problem&, Exec&)> prepare;  ///< also with other values
+  std::function<Cost(const Problem&)> cost = [](const Problem& problem) { return problem_cost(problem); };
+  std::function<std::optional<std::string>(const Problem&, Exec&)> refuse = [](auto&...) {
+    return std::nullopt;
+  };
+  std::string choice = {}, why = {};  ///< the entry chosen by a rule, if there is one, and what decided
+};
+
+/// How an entry looks at problems of one kind. `values`: those of its parameters.
+template <class Problem>
+using Look = std::function<Offer<Problem>(const Problem&, Exec&, const ParameterValues& values)>;
+
 /// How an entry meets one kind of problem, with the values chosen for its parameters.
 template <class Problem>
 struct Implementation {
+  Offer<Problem> look(const Problem& problem, Exec& exec) const { return look_with(problem, exec, values); }
   std::unique_ptr<Plan<Problem>> prepare(const Problem& problem, Exec& exec) const {
-    return prepare_with(problem, exec, values);
-  }
-  Cost cost(const Problem& problem) const { return cost_with(problem, values); }
-  std::optional<std::string> refuse(const Problem& problem, Exec& exec) const {
-    return refuse_with(problem, exec, values);
+    return look(problem, exec).prepare(problem, exec);
   }
 
-  std::function<std::unique_ptr<Plan<Problem>>(const Problem&, Exec&, const ParameterValues&)> prepare_with;
-  Cost (*cost_with)(const Problem&, const ParameterValues&) = nullptr;
-  std::optional<std::string> (*refuse_with)(const Problem&, Exec&, const ParameterValues&) = nullptr;
+  Look<Problem> look_with;
   ParameterValues values;
 };
 
-struct Entry : EntryInfo {
+/// Makes plans of one operation, for floats and for doubles.
+struct Factory {
   Op op = Op::spmv;
+  Needs plan_needs = {};
   bool chains = false;  ///< Plan::kChains
+  std::tuple<Implementation<SpmvProblem<float>>, Implementation<SpmvProblem<double>>,
+             Implementation<SpmmProblem<float>>, Implementation<SpmmProblem<double>>,
+             Implementation<SpgemmProblem<float>>, Implementation<SpgemmProblem<double>>>
+      implementations = {};
+
+  template <class Problem>
+  const Implementation<Problem>& on() const {
+    return std::get<Implementation<Problem>>(implementations);
+  }
+  template <class Problem>
+  void look_by(Look<Problem> look) {
+    std::get<Implementation<Problem>>(implementations).look_with = std::move(look);
+  }
+};
+
+/// How a plan class looks at a problem: it does not before it is asked.
+template <class PlanType, class... Extra>
+Look<typename PlanType::Problem> look_of(Extra... extra) {
+  using Problem = typename PlanType::Problem;
+  return [=](const Problem&, Exec&, const ParameterValues& values) -> Offer<Problem> {
+    return {.prepare = [=](const Problem& problem, Exec& exec) -> std::unique_ptr<Plan<Problem>> {
+              if constexpr (std::is_constructible_v<PlanType, const Problem&, Exec&, const ParameterValues&,
+                                                    Extra...>)
+                return std::make_unique<PlanType>(problem, exec, values, extra...);
+              else
+                return std::make_unique<PlanType>(problem, exec, extra...);
+            },
+            .cost =
+                [=](const Problem& problem) {
+                  if constexpr (requires { PlanType::cost(problem, values); })
+                    return PlanType::cost(problem, values);
+                  else
+                    return PlanType::cost(problem);
+                },
+            .refuse = [=](const Problem& problem, Exec& exec) -> std::optional<std::string> {
+              if constexpr (requires { PlanType::refuse(problem, exec, values); })
+                return PlanType::refuse(problem, exec, values);
+              else
+                return PlanType::refuse(problem, exec);
+            }};
+  };
+}
+
+/// That of a plan class for either type, with `extra` behind its constructor's (problem, exec).
+template <class OfFloat, class OfDouble, class... Extra>
+Factory plans(Extra... extra) {
+  Factory factory{OfFloat::Problem::kOp, OfFloat::kNeeds, OfFloat::kChains};
+  factory.look_by<typename OfFloat::Problem>(look_of<OfFloat>(extra...));
+  factory.look_by<typename OfDouble::Problem>(look_of<OfDouble>(extra...));
+  return factory;
+}
+
+/// That of a function, look(problem, exec, values), which makes an Offer. `ProblemOf`: SpmvProblem, ...
+template <template <class> class ProblemOf, class LookAt>
+Factory looking(LookAt look) {
+  Factory factory{ProblemOf<float>::kOp};
+  factory.look_by<ProblemOf<float>>(look);
+  factory.look_by<ProblemOf<double>>(look);
+  return factory;
+}
+
+/// A frame whose multiply() calls an object of type Launch. `Multiply`: the type of multiply().
+template <class Frame, class Launch, class Multiply = typename Frame::Multiply>
+class LaunchedPlan;
+template <class Frame, class Launch, class... Args>
+class LaunchedPlan<Frame, Launch, void(Args...)> final : public Frame {
+ public:
+  using Frame::Frame;
+
+ private:
+  void multiply(Args... args) override {
+    using Host = decltype(*std::declval<typename Frame::Problem>().a);
+    if constexpr (std::is_invocable_v<Launch, Args..., Host>) {
+      Launch{}(args..., this->a());
+    } else {
+      Launch{}(args...);
+    }
+  }
+};
+
+struct Entry : EntryInfo, Factory {
+  Entry(EntryInfo info, Factory factory) : EntryInfo(std::move(info)), Factory(std::move(factory)) {
+    needs = needs | plan_needs;
+  }
 
   /// "01_cpu_serial" of "01_cpu_serial/csr_spmv".
   std::string_view stage() const { return std::string_view(name).substr(0, name.find('/')); }
@@ -79,76 +176,28 @@ struct Entry : EntryInfo {
   std::string_view base() const { return std::string_view(name).substr(0, name.find(':')); }
   /// This entry with such values of its parameters, named as in "07_spmm/split_rows:chunk=64".
   Entry with(const ParameterValues& values) const;
-
-  template <class Problem>
-  const Implementation<Problem>& on() const {
-    return std::get<Implementation<Problem>>(implementations);
-  }
-
-  std::tuple<Implementation<SpmvProblem<float>>, Implementation<SpmvProblem<double>>,
-             Implementation<SpmmProblem<float>>, Implementation<SpmmProblem<double>>,
-             Implementation<SpgemmProblem<float>>, Implementation<SpgemmProblem<double>>>
-      implementations;
 };
-
-namespace detail {
-
-// What stands behind Implementation::prepare. A class, not a lambda, and Registry::add is always inlined: g++
-// 12 gives a lambda, or a function with a template template argument, a name that is shared between files even
-// where the plan class is in an unnamed namespace. Two steps with plan classes of one name would then both run
-// the first.
-template <class PlanType, class... Extra>
-struct Prepare {
-  using Problem = typename PlanType::Problem;
-  std::tuple<Extra...> extra;
-
-  std::unique_ptr<Plan<Problem>> operator()(const Problem& problem, Exec& exec,
-                                            const ParameterValues& values) const {
-    return make(problem, exec, values, std::index_sequence_for<Extra...>());
-  }
-
-  template <std::size_t... I>
-  std::unique_ptr<Plan<Problem>> make(const Problem& problem, Exec& exec, const ParameterValues& values,
-                                      std::index_sequence<I...>) const {
-    if constexpr (std::is_constructible_v<PlanType, const Problem&, Exec&, const ParameterValues&, Extra...>)
-      return std::make_unique<PlanType>(problem, exec, values, std::get<I>(extra)...);
-    else
-      return std::make_unique<PlanType>(problem, exec, std::get<I>(extra)...);
-  }
-};
-
-template <class PlanType>
-Cost cost_with(const typename PlanType::Problem& problem, const ParameterValues& values) {
-  if constexpr (requires { PlanType::cost(problem, values); })
-    return PlanType::cost(problem, values);
-  else
-    return PlanType::cost(problem);
-}
-
-template <class PlanType>
-std::optional<std::string> refuse_with(const typename PlanType::Problem& problem, Exec& exec,
-                                       const ParameterValues& values) {
-  if constexpr (requires { PlanType::refuse(problem, exec, values); })
-    return PlanType::refuse(problem, exec, values);
-  else
-    return PlanType::refuse(problem, exec);
-}
-
-}  // namespace detail
 
 class Registry {
  public:
-  /// Registers PlanOf<float> and PlanOf<double> under info.name. `extra` are passed on to the constructor
-  /// after (problem, exec), for entries that differ by a parameter only. Throws Error if the name is taken.
-  template <template <class> class PlanOf, class... Extra>
-  [[gnu::always_inline]] void add(EntryInfo info, Extra... extra) {
-    info.needs = info.needs | PlanOf<float>::kNeeds;
-    Entry& entry = add({std::move(info), PlanOf<float>::Problem::kOp, {}});
-    implement<PlanOf<float>>(entry, extra...);
-    implement<PlanOf<double>>(entry, extra...);
-  }
   /// Throws Error if the name is taken.
+  Entry& add(EntryInfo info, Factory factory);
   Entry& add(Entry entry);
+  /// Adds the plans of a class template. (Inlined, as g++ 12 gives a function of a class template that is in an
+  /// unnamed namespace a name that other files have, too.)
+  template <template <class> class PlanOf, class... Extra>
+  [[gnu::always_inline]] Entry& add(EntryInfo info, Extra... extra) {
+    return add(std::move(info), plans<PlanOf<float>, PlanOf<double>>(extra...));
+  }
+  /// Adds an entry without a class of its own: a frame, which has the operands where they are multiplied, and
+  /// what launches the kernels. That is a lambda with the arguments of the frame's multiply(), and behind them,
+  /// in some micro-exercises, A in the host's memory.
+  template <template <class> class Frame, class Launch>
+  requires requires { typename Frame<float>::Multiply; }
+  Entry& add(EntryInfo info, Launch /*multiply*/) {
+    return add(std::move(info),
+               plans<LaunchedPlan<Frame<float>, Launch>, LaunchedPlan<Frame<double>, Launch>>());
+  }
 
   std::span<const Entry> entries() const { return entries_; }
   /// The entry of that name, which may be one with values: "07_spmm/split_rows:chunk=64". Throws Error, with
@@ -159,16 +208,6 @@ class Registry {
   std::vector<const Entry*> variants(std::string_view setting) const;
 
  private:
-  template <class PlanType, class... Extra>
-  static void implement(Entry& entry, Extra... extra) {
-    using Problem = typename PlanType::Problem;
-    auto& to = std::get<Implementation<Problem>>(entry.implementations);
-    entry.chains = PlanType::kChains;
-    to.prepare_with = detail::Prepare<PlanType, Extra...>{{extra...}};
-    to.cost_with = &detail::cost_with<PlanType>;
-    to.refuse_with = &detail::refuse_with<PlanType>;
-  }
-
   std::vector<Entry> entries_;
   mutable std::list<Entry> variants_;  ///< those that were asked for
 };

@@ -50,7 +50,7 @@ double result_elements(const Problem& problem) {
 
 template <class Problem>
 std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
-                    const RunOptions& options) {
+                    const RunOptions& options, Cost& cost) {
   if (entry.needs.gpu && machine.gpu == nullptr) return "needs a GPU, and " + machine.no_gpu;
   double on_host = 0;  // of C: no entry is the sum of more products than a row of A has entries
   if constexpr (Problem::kOp == Op::spgemm) {
@@ -62,9 +62,9 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
   const int ranks = exec.communicator().size();
   if (!entry.needs.several_ranks && ranks > 1)
     return fmt::format("runs on one rank, and there are {}", ranks);
-  const auto& implementation = entry.on<Problem>();
-  if (const auto reason = implementation.refuse(problem, exec)) return *reason;
-  const Cost cost = implementation.cost(problem);
+  const Offer<Problem> offer = entry.on<Problem>().look(problem, exec);
+  if (const auto reason = offer.refuse(problem, exec)) return *reason;
+  cost = offer.cost(problem);
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const bool whole_check = !options.check_once || exec.simulated();
   const bool check_on_host = whole_check && (!entry.needs.gpu || exec.simulated());
@@ -352,12 +352,12 @@ template <class Problem>
 void admit(const Entry& entry, const Problem& problem, const Machine& machine, const RunOptions& options,
            ResultRow& row) {
   Communicator& ranks = machine.host.communicator();
-  row.reason = ranks.agreed(ranks.rank() == 0 ? refusal(entry, problem, machine, options) : std::string());
+  row.reason =
+      ranks.agreed(ranks.rank() == 0 ? refusal(entry, problem, machine, options, row.cost) : std::string());
   if (!row.reason.empty()) {
     row.status = Status::skipped;
     return;
   }
-  if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
   if (options.check_once && !row.simulated) return;
   Exec& exec = machine.of(entry);
   within_time(row, exec, options, ranks, [&] {
@@ -491,7 +491,7 @@ void note_state(std::vector<std::pair<std::string, std::string>>& context, const
 }
 
 #define STAGES_INSTANTIATE(P)                                                                           \
-  template std::string refusal(const Entry&, const P&, const Machine&, const RunOptions&);              \
+  template std::string refusal(const Entry&, const P&, const Machine&, const RunOptions&, Cost&);       \
   template void run_problem(const P&, std::span<const Entry* const>, const Machine&, const RunOptions&, \
                             const RunEvents&, Results&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)

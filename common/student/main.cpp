@@ -172,14 +172,14 @@ class Server {
     std::unique_ptr<Plan<Problem>> plan;
     const bool prepared = answer([&] {
       problem = shared<Problem>(in);
-      const auto& implementation = entry_.on<Problem>();
+      const Offer<Problem> offer = entry_.on<Problem>().look(problem, exec_);
       if (alone_) {
-        if (const auto refused = implementation.refuse(problem, exec_)) {
+        if (const auto refused = offer.refuse(problem, exec_)) {
           reply_.assign(refused->begin(), refused->end());
           return Say::refused;
         }
       }
-      plan = implementation.prepare(problem, exec_);
+      plan = offer.prepare(problem, exec_);
       return Say::done;
     });
     if (!prepared || !plan) return;

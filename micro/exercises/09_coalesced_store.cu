@@ -46,8 +46,7 @@ __global__ void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c) {
 }  // namespace
 
 void add_task(Registry& registry) {
-  add_launched<DenseOutputPlan>(registry,
-                                {.name = "micro/coalesced_store",
+  registry.add<DenseOutputPlan>({.name = "micro/coalesced_store",
                                  .idea = "threadIdx.x along a row of C",
                                  .claims = {.drops_exact_zeros = true}},
                                 []<class T>(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) {

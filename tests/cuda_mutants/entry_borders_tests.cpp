@@ -43,7 +43,7 @@ struct Way {
 
 template <class Problem>
 Way way_of(const Entry& entry, const Problem& problem, Exec& exec) {
-  if (std::optional<std::string> why = entry.on<Problem>().refuse(problem, exec)) {
+  if (std::optional<std::string> why = entry.on<Problem>().look(problem, exec).refuse(problem, exec)) {
     std::erase_if(*why, [](unsigned char c) { return std::isdigit(c); });
     return {{}, *why};
   }
@@ -173,7 +173,7 @@ using Refusals = OnDevice;
 template <class Problem>
 bool takes(const Registry& registry, const Problem& problem) {
   GpuExec exec;
-  return !registry.entries().front().on<Problem>().refuse(problem, exec);
+  return !registry.entries().front().on<Problem>().look(problem, exec).refuse(problem, exec);
 }
 
 TEST_F(Refusals, OfAVectorBeginWhereSharedMemoryEnds) {

@@ -294,7 +294,7 @@ TEST_F(SmallParts, WhatExceedsAnIndexIsRefused) {
   constexpr Index kMost = std::numeric_limits<Index>::max();
   for (const Entry& entry : registry.entries()) {
     const auto refusal = [&](const SpmmProblem<float>& problem) {
-      return entry.on<SpmmProblem<float>>().refuse(problem, exec).value_or("");
+      return entry.on<SpmmProblem<float>>().look(problem, exec).refuse(problem, exec).value_or("");
     };
     SpmmProblem<float> problem = product<float>(matrices::dense(2, 2), 4);
     EXPECT_EQ(refusal(problem), "");
@@ -473,13 +473,14 @@ TEST(Tiles, AreSampled) {
 }
 
 TEST_F(Adaptive, MultipliesInEachOfItsForms) {
-  Registry registry;
-  spmm::add_adaptive(registry, "adaptive");
+  Registry registry, step;
+  add_07_spmm(step);
+  const Entry& adaptive = registry.add(step.find("07_spmm/adaptive"));
   GpuExec exec;
   const auto expect = [&]<class T>(T, const Matrix& a, Index n_cols, const std::string& form) {
     const auto problem = make_spmm_problem<T>({.name = form, .a = share<T>(a), .n_cols = n_cols});
     expect_good(registry, problem);
-    const auto plan = registry.entries().front().on<SpmmProblem<T>>().prepare(problem, exec);
+    const auto plan = adaptive.on<SpmmProblem<T>>().prepare(problem, exec);
     EXPECT_EQ(plan->note(), form) << "N = " << n_cols;
   };
   using namespace matrices;

@@ -42,7 +42,8 @@ void check_destination(World& world, const Entry& entry, SpgemmProblem<double> p
   problem.destination = destination;
   Exec& exec = world.of(entry);
   // As the runner does it: rank 0 knows the problem, and says so to the others.
-  bool refused = world.root() && entry.on<SpgemmProblem<double>>().refuse(problem, exec).has_value();
+  bool refused =
+      world.root() && entry.on<SpgemmProblem<double>>().look(problem, exec).refuse(problem, exec).has_value();
   exec.communicator().broadcast(&refused, sizeof refused);
   if (refused) return;
   const CheckReport report = check_entry(entry, problem, exec, options);
@@ -62,7 +63,8 @@ double sent(World& world, const std::function<void()>& what) {
 /// In a chain, of each round.
 template <class Problem>
 void expect_what_was_sent(World& world, const Entry& entry, const Problem& problem, Index products = 1) {
-  bool refused = entry.on<Problem>().refuse(problem, world.of(entry)).has_value();
+  Exec& exec = world.of(entry);
+  bool refused = entry.on<Problem>().look(problem, exec).refuse(problem, exec).has_value();
   world.ranks.broadcast(&refused, sizeof refused);
   if (refused) return;
   const auto plan = entry.on<Problem>().prepare(problem, world.of(entry));
