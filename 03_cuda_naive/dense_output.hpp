@@ -29,6 +29,7 @@ __device__ T sparse_dot(CsrView<T> a, CscView<T> b, Index i, Index j) {
 template <class T>
 class DenseOutputPlan : public SpgemmPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.gpu = true};
   using Multiply = void(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream);
 
   DenseOutputPlan(const SpgemmProblem<T>& problem, Exec& exec)

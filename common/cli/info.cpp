@@ -13,7 +13,6 @@
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/harness/chosen_plan.hpp"
 #include "common/harness/machine.hpp"
 #include "common/harness/operands.hpp"
 #include "common/harness/results.hpp"
@@ -178,8 +177,7 @@ std::string rows_by_form(const Entry& entry, const SpgemmProblem<float>& problem
   RunOptions limits;
   limits.max_simulated_work = 4e6;  // a second or two
   if (problem.a->rows > 4e6) return "of too many rows to see here";
-  Cost cost;
-  std::string text = refusal(entry, problem, machine, limits, cost);
+  std::string text = refusal(entry, problem, machine, limits);
   if (!text.empty()) return text;
   const auto plan = entry.on<SpgemmProblem<float>>().prepare(problem, machine.of(entry));
   plan->load(make_operands(problem, ValueKind::real, 1));

@@ -100,8 +100,7 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
   limits.max_work = std::numeric_limits<double>::infinity();
   limits.check_once = true;
   if (options.max_memory_gb) limits.max_memory = *options.max_memory_gb * 1e9;
-  Cost cost;
-  const std::string reason = refusal(entry, problem, place.machine(), limits, cost);
+  const std::string reason = refusal(entry, problem, place.machine(), limits);
   if (!reason.empty()) fail("{}: {}", entry.name, reason);
 
   const auto [c, seconds] = product(place.machine(), entry, problem, operands);

@@ -96,7 +96,7 @@ class Chain {
     row.simulated = runner.exec->simulated();
     row.ranks = ranks().size();
     if (root()) {
-      row.reason = refusal(*runner.entry, problem, machine_, options_, row.cost);
+      row.reason = refusal(*runner.entry, problem, machine_, options_, &row.cost);
       if (row.reason.empty()) row.reason = too_long(runner);
     }
     row.reason = ranks().agreed(row.reason);

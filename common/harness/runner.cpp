@@ -50,7 +50,7 @@ double result_elements(const Problem& problem) {
 
 template <class Problem>
 std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
-                    const RunOptions& options, Cost& cost) {
+                    const RunOptions& options, Cost* to_tell) {
   if (entry.needs.gpu && machine.gpu == nullptr) return "needs a GPU, and " + machine.no_gpu;
   double on_host = 0;  // of C: no entry is the sum of more products than a row of A has entries
   if constexpr (Problem::kOp == Op::spgemm) {
@@ -64,7 +64,8 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
     return fmt::format("runs on one rank, and there are {}", ranks);
   const Offer<Problem> offer = entry.on<Problem>().look(problem, exec);
   if (const auto reason = offer.refuse(problem, exec)) return *reason;
-  cost = offer.cost(problem);
+  const Cost cost = offer.cost(problem);
+  if (to_tell != nullptr) *to_tell = cost;
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const bool whole_check = !options.check_once || exec.simulated();
   const bool check_on_host = whole_check && (!entry.needs.gpu || exec.simulated());
@@ -353,7 +354,7 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
            ResultRow& row) {
   Communicator& ranks = machine.host.communicator();
   row.reason =
-      ranks.agreed(ranks.rank() == 0 ? refusal(entry, problem, machine, options, row.cost) : std::string());
+      ranks.agreed(ranks.rank() == 0 ? refusal(entry, problem, machine, options, &row.cost) : std::string());
   if (!row.reason.empty()) {
     row.status = Status::skipped;
     return;
@@ -491,7 +492,7 @@ void note_state(std::vector<std::pair<std::string, std::string>>& context, const
 }
 
 #define STAGES_INSTANTIATE(P)                                                                           \
-  template std::string refusal(const Entry&, const P&, const Machine&, const RunOptions&, Cost&);       \
+  template std::string refusal(const Entry&, const P&, const Machine&, const RunOptions&, Cost*);       \
   template void run_problem(const P&, std::span<const Entry* const>, const Machine&, const RunOptions&, \
                             const RunEvents&, Results&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)

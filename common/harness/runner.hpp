@@ -57,11 +57,11 @@ struct Machine {
   std::string no_gpu = "there is none here";  ///< completes "needs a GPU, and ..."
 };
 
-/// Why an entry may not run a problem: a limit or a need, with the number that rules it out. Empty: it may, and
-/// `cost` is what it costs then.
+/// Why an entry may not run a problem: a limit or a need, with the number that rules it out. Empty: it may.
+/// `cost` gets what it costs where it does not refuse.
 template <class Problem>
 std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
-                    const RunOptions& options, Cost& cost);
+                    const RunOptions& options, Cost* cost = nullptr);
 
 /// The row of an entry before anything is known of it; its problem is empty.
 ResultRow row_of(const Entry& entry);
