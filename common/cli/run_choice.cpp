@@ -57,6 +57,25 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
   return out;
 }
 
+std::vector<const Entry*> of_operation(std::vector<const Entry*> entries, Op op, std::optional<bool> mpi) {
+  std::erase_if(entries, [&](const Entry* e) { return e->op != op || (mpi && e->needs.mpi != *mpi); });
+  return entries;
+}
+
+std::vector<ResultRow> blank_rows(const std::vector<const Entry*>& entries, const ProblemFacts& facts,
+                                  const std::vector<Op>& ops, int ranks) {
+  std::vector<ResultRow> rows;
+  for (const Op op : ops) {
+    for (const Entry* const entry : of_operation(entries, op)) {
+      ResultRow& row = rows.emplace_back(row_of(*entry));
+      row.problem = facts;
+      row.problem.op = op;
+      if (entry->needs.mpi) row.ranks = ranks;
+    }
+  }
+  return rows;
+}
+
 void require_effect(const RunArguments& arguments) {
   const ProblemOptions plain;
   const ProblemOptions& given = arguments.problem;

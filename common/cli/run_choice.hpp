@@ -1,6 +1,7 @@
 #pragma once
 // What a run is to do: which entries on which matrices.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,14 @@ std::string_view number_of(std::string_view step);
 
 /// The whole names of the steps that --stage names. Throws Error for one that is not there.
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted);
+
+/// Those of one operation; of these, with `mpi`, those that run on the ranks of MPI, or the others.
+std::vector<const Entry*> of_operation(std::vector<const Entry*> entries, Op op,
+                                       std::optional<bool> mpi = std::nullopt);
+
+/// The rows of these operations before they are run, on so many ranks.
+std::vector<ResultRow> blank_rows(const std::vector<const Entry*>& entries, const ProblemFacts& facts,
+                                  const std::vector<Op>& ops, int ranks);
 
 /// Throws Error where an option is given that only another operation than those of the run knows.
 void require_effect(const RunArguments& arguments);

@@ -129,6 +129,25 @@ bool is_shown(const ResultRow& row, const Part& part) {
 
 }  // namespace
 
+bool need_gpus_on_ranks(const std::vector<Part>& parts) {
+  return std::ranges::any_of(parts, [](const Part& part) {
+    return std::ranges::any_of(part.entries, [](const Entry* e) { return e->needs.mpi && e->needs.gpu; });
+  });
+}
+
+std::size_t count_runs(const std::vector<Part>& parts) {
+  std::size_t count = 0;
+  for (const Part& part : parts) {
+    const ProblemOptions& asked = part.arguments.problem;
+    for (const Job& job : part.jobs)
+      for (const Op op : job.ops)
+        count += of_operation(part.entries, op).size() * (op == Op::spmm     ? asked.n_cols.size()
+                                                          : op == Op::spgemm ? asked.destinations.size()
+                                                                             : 1);
+  }
+  return count;
+}
+
 void require_tour(const RunArguments& arguments, const Ranks& ranks) {
   if (ranks.started())
     fail(

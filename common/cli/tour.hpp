@@ -19,6 +19,11 @@ struct Part {
   std::string missing = {};  ///< why it cannot be done here; then there are no jobs
 };
 
+/// Whether an entry of these runs on ranks that need a GPU each.
+bool need_gpus_on_ranks(const std::vector<Part>& parts);
+/// How many rows they make, for who tells how far a run is: rounds of chains not counted.
+std::size_t count_runs(const std::vector<Part>& parts);
+
 /// Throws Error for options that say what to multiply: a tour has problems of its own.
 void require_tour(const RunArguments& arguments, const Ranks& ranks);
 

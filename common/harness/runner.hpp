@@ -51,6 +51,7 @@ struct Machine {
   Machine(Exec& host_, std::string why_no_gpu) : host(host_), no_gpu(std::move(why_no_gpu)) {}
 
   Exec& of(const Entry& entry) const { return entry.needs.gpu && gpu != nullptr ? *gpu : host; }
+  bool is_simulated() const { return gpu != nullptr && gpu->simulated(); }
 
   Exec& host;
   Exec* gpu = nullptr;
