@@ -1,8 +1,7 @@
-// The parts of `stages run`, each alone: what is multiplied, where, within which limits, what is kept, and how it
-// is reported.
+// The parts of `stages run`, each alone: what is multiplied, where, within which limits, what is kept, and how
+// it is reported.
 
 #include <filesystem>
-#include <fstream>
 #include <new>
 
 #include "common/battery/matrices.hpp"

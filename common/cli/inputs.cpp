@@ -14,7 +14,7 @@
 #include "common/cli/terminal.hpp"
 #include "common/harness/all_processors.hpp"
 #include "common/harness/results.hpp"
-#include "common/matrix/byte_source.hpp"
+#include "common/matrix/atomic_file.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/matrix/byte_source.hpp"
+#include "common/matrix/atomic_file.hpp"
 
 namespace stages {
 namespace {
@@ -87,18 +87,18 @@ void relate_rows(std::span<ResultRow> rows) {
   const auto speedup = [](const ResultRow& other, const ResultRow& row) {
     return tied(other, row) ? 1 : other.run.median / row.run.median;
   };
-  const ResultRow* fastest_peer = nullptr;
+  const ResultRow* fastest_vendor = nullptr;
   const ResultRow* cheapest = nullptr;  // for one product, prepare included
   for (const ResultRow& row : rows) {
     if (!row.ranked()) continue;
-    if (row.peer && (fastest_peer == nullptr || row.run.median < fastest_peer->run.median))
-      fastest_peer = &row;
+    if (row.vendor && (fastest_vendor == nullptr || row.run.median < fastest_vendor->run.median))
+      fastest_vendor = &row;
     if (cheapest == nullptr || row.prepare + row.run.median < cheapest->prepare + cheapest->run.median)
       cheapest = &row;
   }
   for (ResultRow& row : rows) {
     if (!row.ranked()) continue;
-    if (fastest_peer != nullptr && !row.peer) row.speedup_peer = speedup(*fastest_peer, row);
+    if (fastest_vendor != nullptr && !row.vendor) row.speedup_vendor = speedup(*fastest_vendor, row);
     const auto previous = std::ranges::find(rows, row.previous, &ResultRow::entry);
     if (previous != rows.end() && previous->ranked()) row.speedup_previous = speedup(*previous, row);
     const ResultRow& other = *cheapest;
@@ -159,10 +159,11 @@ std::string to_csv(const Results& results) {
                        quoted(r.reason), r.ranks);
     if (r.timed()) {
       const auto ratio = [](double x) { return x > 0 ? fmt::format("{:.6g}", x) : std::string(); };
-      out += fmt::format("{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{:.4g},{:.6g},{:.6g},{},{},{},{},{}\n",
-                         r.prepare, r.load, r.fetch, r.run.median, r.run.q1, r.run.q3, r.run.samples.size(),
-                         r.run.noise, r.gflops, r.bandwidth_share, ratio(r.speedup_previous),
-                         ratio(r.speedup_peer), r.result_nnz, r.check.rows_checked, ratio(r.speedup_serial));
+      out +=
+          fmt::format("{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{:.4g},{:.6g},{:.6g},{},{},{},{},{}\n",
+                      r.prepare, r.load, r.fetch, r.run.median, r.run.q1, r.run.q3, r.run.samples.size(),
+                      r.run.noise, r.gflops, r.bandwidth_share, ratio(r.speedup_previous),
+                      ratio(r.speedup_vendor), r.result_nnz, r.check.rows_checked, ratio(r.speedup_serial));
     } else {
       out += fmt::format(",,,,,,,,,,,,,{},\n", r.checked ? fmt::format("{}", r.check.rows_checked) : "");
     }

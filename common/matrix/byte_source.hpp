@@ -1,7 +1,6 @@
 #pragma once
-// Where the Matrix Market reader takes its bytes from, and where the writer puts them. The reader may go over
-// its input twice, so a source can be rewound. Messages thrown here carry no place: the caller, who counts
-// lines, puts `file:line: ` in front.
+// Where the readers of files take their bytes from. A reader may go over its input twice, so a source can be
+// rewound. Messages thrown here carry no place: the caller, who counts lines, puts `file:line: ` in front.
 
 #include <cstddef>
 #include <memory>
@@ -53,25 +52,5 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
 
 /// The file, unpacked. Throws Error, which names the path.
 std::unique_ptr<ByteSource> open_unpacked(const std::string& path);
-
-/// A file that appears under its name only when it is complete: bytes go to a temporary file in the same
-/// directory, which commit() syncs and renames; without commit(), or on an error, it is removed. A name that
-/// ends in ".gz" is compressed. A name that is already there and is no regular file (a device, a pipe) is
-/// written directly, and so is a stream of this process such as /dev/stdout. All members throw Error, which
-/// names the path.
-class AtomicFile {
- public:
-  explicit AtomicFile(const std::string& path);
-  ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
-
-  void write(std::string_view bytes);
-  void commit();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
 
 }  // namespace stages

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/matrix/descriptor.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages {
@@ -69,17 +70,13 @@ void remove_left(const std::filesystem::path& parent, const std::string& name) {
   for (const auto& there : std::filesystem::directory_iterator(parent, none)) {
     const std::string known = there.path().filename().string();
     if (!known.starts_with(name + '-') || known.size() != name.size() + std::strlen(kUnknown)) continue;
-    const int directory = open_directory(there.path().string());
-    if (directory < 0) continue;
+    const Descriptor directory(open_directory(there.path().string()));
     struct stat facts {};
-    const bool ours = ::fstat(directory, &facts) == 0 && facts.st_uid == ::geteuid();
-    if (ours && (facts.st_mode & kLocked) != 0 && lock(directory))
+    const bool ours = ::fstat(directory.get(), &facts) == 0 && facts.st_uid == ::geteuid();
+    if (ours && (facts.st_mode & kLocked) != 0 && lock(directory.get()))
       std::filesystem::remove_all(there.path(), none);
-    ::close(directory);
   }
 }
-
-}  // namespace
 
 std::string new_temporary_directory(const std::string& name) {
   const std::filesystem::path parent = temporary_directory();
@@ -92,6 +89,8 @@ std::string new_temporary_directory(const std::string& name) {
   if (directory >= 0 && lock(directory)) ::fchmod(directory, S_IRWXU | kLocked);
   return path;
 }
+
+}  // namespace
 
 TemporaryName::TemporaryName(std::string path) : path_(std::move(path)), slot_(take_slot(path_)) {}
 
@@ -107,6 +106,14 @@ void TemporaryName::forget() {
   slot.filled = false;
   slot.taken = false;
   slot_ = -1;
+}
+
+TemporaryDirectory::TemporaryDirectory(const std::string& name) : name_(new_temporary_directory(name)) {}
+
+void TemporaryDirectory::clear() const {
+  std::error_code none;
+  for (const auto& left : std::filesystem::directory_iterator(path(), none))
+    std::filesystem::remove_all(left.path(), none);
 }
 
 void remove_temporary_files() {

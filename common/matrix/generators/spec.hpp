@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "common/matrix/error.hpp"
