@@ -1,7 +1,5 @@
-// Every entry of the registry on every case of its operation, in float and double; the files that STAGES_DATA
-// names; and the battery itself: what may not pass, does not.
-
-#include "common/battery/battery.hpp"
+// Every entry of the registry on every case of its operation, in float and double; and on the files that
+// STAGES_DATA names. The battery itself is in cases_tests.cpp.
 
 #include <gtest/gtest.h>
 
@@ -15,13 +13,14 @@
 #include <set>
 
 #include "common/battery/matrices.hpp"
+#include "common/cli/machines/devices.hpp"
 #include "common/harness/entries.hpp"
 #include "common/harness/runner.hpp"
-#include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
 #include "common/matrix/statistics.hpp"
+#include "tests/battery.hpp"
 #include "tests/expect.hpp"
 #include "tests/in_run.hpp"
 #include "tests/mutants/spmv.hpp"
@@ -72,7 +71,7 @@ std::string ruled_out(const Tally& tally, bool single_precision) {
 }
 
 /// How many cases each entry ran when that was recorded, by its name, type and size: to refuse more than then
-/// is a fault, too. On the executor's own device, and but for libraries, which differ from place to place.
+/// is a fault, too. On the executor's own device, and but for vendor libraries, which differ between places.
 void expect_as_many_as_recorded(const std::string& who, Size size, int ran) {
   if (std::getenv("STAGES_DEVICE") != nullptr || battery::least_cases() == 0 || is_half(size)) return;
   static const std::map<std::string, int> recorded = [] {
@@ -107,7 +106,7 @@ TEST_P(EveryEntry, PassesTheBattery) {
   if (const std::string reason = ruled_out(tally, GetParam().single_precision); !reason.empty())
     GTEST_SKIP() << reason;
   EXPECT_EQ(tally.objection(battery::least_cases()), "");
-  if (!entry.is_peer() && (!entry.needs.gpu || exec.simulated()))
+  if (!entry.is_vendor() && (!entry.needs.gpu || exec.simulated()))
     expect_as_many_as_recorded(who, size, tally.ran);
   for (const std::string& skip : tally.skips) std::cout << "  skipped " << skip << '\n';
 }
@@ -261,7 +260,7 @@ std::string counted_on_one(const Entry& entry) {
 
 /// What the check cannot see of entries that have copies of their operands on a GPU (docs/checking.md).
 TEST(InRun, KernelsReadAndWriteThereWhatAProductNeeds) {
-  if (!student::can_count())
+  if (!judge::can_count())
     GTEST_SKIP() << "kernels are counted on the executor, in a build by g++ without sanitizers";
   for (const Entry& entry : registry().entries()) {
     if (!entry.needs.gpu || entry.needs.mpi) continue;
@@ -273,13 +272,13 @@ TEST(InRun, KernelsReadAndWriteThereWhatAProductNeeds) {
   }
 }
 
-/// And of libraries on the host, which have formats of their own.
+/// And of vendor libraries on the host, which have formats of their own.
 TEST(InRun, LibrariesTakeTheirTimeThere) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "under AddressSanitizer our code takes longer, and theirs does not";
 #endif
   for (const Entry& entry : registry().entries()) {
-    if (!entry.is_peer() || entry.needs.gpu || entry.needs.mpi) continue;
+    if (!entry.is_vendor() || entry.needs.gpu || entry.needs.mpi) continue;
     EXPECT_EQ(not_timed_in_run(entry, machine().of(entry)), "") << entry.name;
   }
 }
@@ -358,24 +357,6 @@ TEST(RealMatrices, EveryOperationOnEveryFile) {
   EXPECT_GT(read, 0) << "no file could be read";
 }
 
-/// Refuses everything, not always with a number.
-template <class T>
-class Refuses final : public mutants::FaultySpmv<T> {
- public:
-  using mutants::FaultySpmv<T>::FaultySpmv;
-  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& /*exec*/) {
-    return problem.a->rows % 2 == 0 ? "takes 3 rows" : "does not like it";
-  }
-};
-
-TEST(Battery, AnEntryThatRunsNothingFails) {
-  Tally skipped_all;
-  skipped_all.skips.assign(100, "case: takes 3 rows");
-  EXPECT_TRUE(has(skipped_all.objection(8), "only 0 cases ran, of at least 8"));
-  skipped_all.ran = 8;
-  EXPECT_EQ(skipped_all.objection(8), "");
-}
-
 TEST(Battery, OnlyADeviceOrATypeRulesOutAnEntry) {
   const std::string reason = "needs compute capability 9.0 or later; this device has 8.0";
   Tally tally;
@@ -395,17 +376,6 @@ TEST(Battery, OnlyADeviceOrATypeRulesOutAnEntry) {
   EXPECT_EQ(ruled_out(tally, true), "") << "these are such values";
 }
 
-TEST(Battery, ARefusalNeedsANumber) {
-  Exec exec;
-  Registry entries;
-  entries.add<Refuses>({.name = "x/refuses", .idea = "refuses"}, mutants::SpmvFault::none);
-  const Tally tally = battery::run<float>(entries.entries().front(), exec, Size::small);
-  EXPECT_EQ(tally.ran, 0);
-  EXPECT_GT(tally.skips.size(), tally.failures.size());
-  ASSERT_FALSE(tally.failures.empty());
-  EXPECT_TRUE(has(tally.failures.front(), "refuses without a number: 'does not like it'"));
-}
-
 TEST(Battery, LimitsSkipWithTheirNumber) {
   Exec exec;
   Tally tally;
@@ -417,55 +387,6 @@ TEST(Battery, LimitsSkipWithTheirNumber) {
   ASSERT_EQ(tally.skips.size(), 2U);
   EXPECT_EQ(tally.skips[0], "m: 100 steps, the limit is 50");
   EXPECT_TRUE(has(tally.skips[1], "bytes, the limit is 10"));
-}
-
-TEST(Battery, NamesAreUniqueAndTheSmallHalfIsPartOfTheWhole) {
-  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
-    std::set<std::string> names, small_names;
-    for (const auto& c : battery::cases(op, Size::full)) EXPECT_TRUE(names.insert(c.name).second) << c.name;
-    for (const auto& c : battery::cases(op, Size::small)) EXPECT_TRUE(small_names.insert(c.name).second);
-    EXPECT_TRUE(std::ranges::includes(names, small_names));
-    if (battery::least_cases() > 0) {
-      EXPECT_GT(small_names.size(), names.size() / 4);
-      EXPECT_LT(small_names.size(), names.size() * 3 / 4);
-    }
-  }
-}
-
-TEST(Battery, MatricesAreWhatTheirNamesSay) {
-  using namespace matrices;
-  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
-    for (const auto& c : battery::cases(op, Size::full)) {
-      EXPECT_NO_THROW(require_canonical(c.a(), c.name.c_str()));
-      if (c.b) {
-        EXPECT_NO_THROW(require_canonical(c.b(), c.name.c_str()));
-      }
-    }
-  }
-  const auto equal = equal_rows(40, 64, 32);
-  for (Index i = 0; i < equal.rows; ++i) EXPECT_EQ(equal.row_nnz(i), 32);
-  for (Index i = 0; i < 140; ++i) EXPECT_EQ(ramp(140, 200).row_nnz(i), i);
-  const MatrixStatistics gap = statistics(gaps(64, 49));
-  EXPECT_GE(gap.empty_rows, 22);
-  EXPECT_GE(gap.empty_cols, 13);
-  EXPECT_EQ(gaps(64, 49).row_nnz(0) + gaps(64, 49).row_nnz(63), 0);
-  EXPECT_GT(gap.nnz, 100);
-  EXPECT_GT(statistics(cancelled_coordinates(60, 60)).explicit_zeros, 50);
-  EXPECT_GT(statistics(stored_zeros(50, 50)).explicit_zeros, 50);
-  EXPECT_EQ(statistics(dense_row(200, 2000, 100)).max_row, 2000);
-  EXPECT_LT(statistics(repeated_coordinates(60, 45)).nnz, 60 * 45);
-  EXPECT_EQ(statistics(uneven(60, 45, 4)).nnz, statistics(repeated_coordinates(60, 45)).nnz);
-  EXPECT_EQ(strided(3, 65537, 256).col_idx.back(), 65536);
-}
-
-TEST(Battery, UnknownSizesAreRefused) {
-  const char* const before = std::getenv("STAGES_BATTERY");
-  const std::string kept = before == nullptr ? "" : before;
-  setenv("STAGES_BATTERY", "tiny", 1);
-  EXPECT_THROW(battery::size_from_environment(), Error);
-  setenv("STAGES_BATTERY", "small", 1);
-  EXPECT_EQ(battery::size_from_environment(), Size::small);
-  setenv("STAGES_BATTERY", kept.c_str(), 1);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
+#include "tests/battery.hpp"
 #include "tests/in_run.hpp"
 #include "tests/mutants/elsewhere.hpp"
 #include "tests/mutants/spgemm.hpp"

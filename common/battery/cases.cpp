@@ -1,6 +1,5 @@
 // The cases of the battery: each kind of matrix and of parameters. Sizes and widths one by one are the sweep's.
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "common/battery/battery.hpp"

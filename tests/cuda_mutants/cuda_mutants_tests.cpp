@@ -4,7 +4,7 @@
 
 #include <regex>
 
-#include "common/battery/battery.hpp"
+#include "tests/battery.hpp"
 #include "tests/cuda_mutants/mutants.hpp"
 #include "tests/cuda_mutants/support.hpp"
 

@@ -6,7 +6,6 @@
 
 #include <string_view>
 
-#include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
@@ -15,6 +14,7 @@
 #if STAGES_SIMULATED
 #include "common/simt/executor.hpp"
 #endif
+#include "tests/battery.hpp"
 #include "tests/expect.hpp"
 #include "tests/reached.hpp"
 

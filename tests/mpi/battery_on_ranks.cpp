@@ -4,9 +4,9 @@
 #include <cmath>
 #include <functional>
 
-#include "common/battery/battery.hpp"
 #include "common/harness/entries.hpp"
 #include "common/mpi/transfer.hpp"
+#include "tests/battery.hpp"
 #include "tests/in_run.hpp"
 #include "tests/mpi/checks.hpp"
 #ifdef STAGES_HAVE_MULTIGPU
@@ -145,7 +145,7 @@ MPI_TEST(in_run) {
     Exec& exec = world.of(entry);
     std::string why;
     if (entry.needs.gpu) {
-      if (!student::can_count()) continue;
+      if (!judge::can_count()) continue;
       require(entry.op == Op::spgemm, "{} multiplies with kernels, and is no SpGEMM", entry.name);
       const auto a = generated<float>("gen:uniform:n=600,per_row=10");
       why = not_counted_in_run(entry, make_spgemm_problem<float>("spgemm", a, a), exec);
