@@ -1,4 +1,4 @@
-# What `stages grade` builds a student's file with (common/grade/compile.hpp): for each kind of source a target whose source
+# What `stages grade` builds a student's file with (common/judge/compile.hpp): for each kind of source a target whose source
 # defines an add_task that does nothing. Building it makes what all students' programs share, and leaves in grade/ how the compiler
 # and the linker were called. Each student's program is then made in a place of its own, by these calls with his file.
 
@@ -13,7 +13,7 @@ if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND CMAKE_CXX_COMPILER_
   endif()
 endif()
 
-add_library(graded_parts OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/common/student/main.cpp)
+add_library(graded_parts OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/common/judge/student/main.cpp)
 target_link_libraries(graded_parts PUBLIC stages_student)
 stages_light(graded_parts)
 stages_precompiled(graded_parts stages_pch_light)

@@ -75,12 +75,17 @@ function(stages_precompiled target name)
   endif()
 endfunction()
 
-# stages_room(NAME LINKS ...): the library stages_NAME of all sources in common/NAME.
-function(stages_room name)
+# stages_room(FOLDER LINKS ...): a library of all sources in common/FOLDER that no such library before has, called after the last
+# part of FOLDER: stages_cli, and stages_machines of cli/machines.
+function(stages_room folder)
   cmake_parse_arguments(ROOM "" "" "LINKS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/common/${name}/*.cpp
-       ${PROJECT_SOURCE_DIR}/common/${name}/*/*.cpp)
+  get_filename_component(name ${folder} NAME)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/common/${folder}/*.cpp
+       ${PROJECT_SOURCE_DIR}/common/${folder}/*/*.cpp)
+  get_property(taken GLOBAL PROPERTY STAGES_ROOM_SOURCES)
   list(FILTER sources EXCLUDE REGEX "/main.cpp$")
+  list(REMOVE_ITEM sources "" ${taken})
+  set_property(GLOBAL APPEND PROPERTY STAGES_ROOM_SOURCES ${sources})
   add_library(stages_${name} STATIC ${sources})
   target_include_directories(stages_${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(stages_${name} PUBLIC ${ROOM_LINKS})

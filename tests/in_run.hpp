@@ -7,11 +7,11 @@
 #include <limits>
 #include <string>
 
-#include "common/grade/least.hpp"
 #include "common/harness/check.hpp"
+#include "common/judge/least.hpp"
+#include "common/judge/student/counting.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
-#include "common/student/counting.hpp"
 
 namespace stages {
 
@@ -31,13 +31,13 @@ std::string not_counted_in_run(const Entry& entry, const Problem& problem, Exec&
   plan->load(operands);
   plan->reset();
   for (const char* const which : {"the run after load()", "the run after that"}) {
-    const student::Counts counts = student::count(*plan, exec, p, operands);
+    const judge::Counts counts = judge::count(*plan, exec, p, operands);
     const auto result = plan->fetch();
     std::string why = verify(p, operands, result, ValueKind::real, entry.claims).failure;
-    if (why.empty()) why = grade::implausible(counts, grade::least_bytes(p, operands, result));
+    if (why.empty()) why = judge::implausible(counts, judge::least_bytes(p, operands, result));
     if (!why.empty()) return fmt::format("{}: {}", which, why);
   }
-  if (!student::look_for_races(*plan, exec).awaited)
+  if (!judge::look_for_races(*plan, exec).awaited)
     return "work that run() has begun goes on in a stream that nobody waits for";
   return {};
 }

@@ -4,9 +4,9 @@
 
 #include <vector>
 
+#include "common/cli/machines/devices.hpp"
 #include "common/harness/entries.hpp"
 #include "common/harness/runner.hpp"
-#include "common/machines/devices.hpp"
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/generate.hpp"
 #include "tests/expect.hpp"

@@ -317,11 +317,11 @@ energy() {
 }
 wants energy && step "energy$of_type" energy
 
-# The grader is tested on the executor by `ctest -R '^grade$'`; here is what differs on a GPU: nvcc, and processes that use the GPU.
+# The grader is tested on the executor by `ctest -R '^(grade|attacks)$'`; here is what differs on a GPU: nvcc, and processes that use the GPU.
 # What skips a test there has not looked.
 graded() {
   local said code=0
-  said=$(python3 tests/grade/grade_tests.py --program build/gpu/bin/stages --root . -v OnAGpu 2>&1) || code=$?
+  said=$(python3 tests/grade/attacks_tests.py --program build/gpu/bin/stages --root . -v OnAGpu 2>&1) || code=$?
   echo "$said"
   [ $code -eq 0 ] && ! grep -q skipped <<< "$said"
 }

@@ -12,12 +12,12 @@
 
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/cli/machines/devices.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/harness/machine.hpp"
 #include "common/harness/operands.hpp"
 #include "common/harness/results.hpp"
 #include "common/harness/runner.hpp"
-#include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/picture.hpp"

@@ -40,7 +40,7 @@ void print_text(const Program& program) {
   for (const Entry& entry : program.registry.entries()) {
     if (entry.stage() != stage) {
       fmt::print("{}{}{}\n", stage.empty() ? "" : "\n", bold(entry.stage()),
-                 entry.is_peer() ? "  (what one would pick instead: libraries)" : "");
+                 entry.is_vendor() ? "  (vendor libraries: what one would pick instead)" : "");
       stage = entry.stage();
     }
     const std::string more = remarks(entry);
@@ -75,7 +75,7 @@ json to_json(const Program& program) {
                        {"stage", e.stage()},
                        {"operation", to_string(e.op)},
                        {"idea", e.idea},
-                       {"peer", e.is_peer()},
+                       {"peer", e.is_vendor()},
                        {"needs", {{"gpu", e.needs.gpu}, {"several_ranks", e.needs.several_ranks}}},
                        {"claims",
                         {{"bitwise_reproducible", e.claims.bitwise_reproducible},
@@ -96,7 +96,7 @@ json to_json(const Program& program) {
 }  // namespace
 
 void add_list_command(CommandLine& line, const Program& program) {
-  Command command = line.add("list", "Show every entry: the steps of the course and their peers");
+  Command command = line.add("list", "Show every entry: the steps of the course, and vendor libraries");
   const auto as_json = std::make_shared<bool>(false);
   const auto parameters = std::make_shared<bool>(false);
   command.flag("--json", *as_json, "Print JSON instead of text");

@@ -1,6 +1,5 @@
 // stages multiply: one product by one entry, the result to a file.
 
-#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -10,9 +9,9 @@
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/orders.hpp"
+#include "common/cli/places.hpp"
 #include "common/cli/start_ranks.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/matrix/nearest.hpp"
@@ -57,23 +56,6 @@ std::string describe(const Matrix& c) {
   return fmt::format("{} x {}, dense", c.rows, c.cols);
 }
 
-/// Where the entry runs: on this process's devices, or on those of all ranks.
-class Place {
- public:
-  Place(const Program& program, const Entry& entry) {
-    if (entry.needs.mpi && program.ranks->started()) {
-      ranks_.emplace(program.ranks->machine(entry.needs.gpu));
-    } else {
-      devices_.emplace();
-    }
-  }
-  const Machine& machine() const { return ranks_ ? *ranks_ : devices_->machine(); }
-
- private:
-  std::optional<Machine> ranks_;
-  std::optional<Devices> devices_;
-};
-
 /// The result, and the seconds of the run. Every rank of the machine; the result is rank 0's.
 template <class Problem>
 std::pair<typename Problem::Result, double> product(const Machine& machine, const Entry& entry,
@@ -95,15 +77,16 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
     // The others are led through it, or have nothing to do.
     program.ranks->tell(entry.needs.mpi ? order_for(problem) : Order{.stop = true});
   }
-  const Place place(program, entry);
+  Places places(*program.ranks, KernelLaunch::single, entry.needs.gpu);
+  const Machine machine = entry.needs.mpi ? places.all() : places.alone();
   RunOptions limits;
   limits.max_work = std::numeric_limits<double>::infinity();
   limits.check_once = true;
   if (options.max_memory_gb) limits.max_memory = *options.max_memory_gb * 1e9;
-  const std::string reason = refusal(entry, problem, place.machine(), limits);
+  const std::string reason = refusal(entry, problem, machine, limits);
   if (!reason.empty()) fail("{}: {}", entry.name, reason);
 
-  const auto [c, seconds] = product(place.machine(), entry, problem, operands);
+  const auto [c, seconds] = product(machine, entry, problem, operands);
   std::string checked = "not checked";
   if (!options.no_check) {
     const CheckReport report = verify(problem, operands, c, ValueKind::real, entry.claims);
@@ -117,9 +100,9 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
     checked = "checked" + (open.empty() ? "" : ": " + open);
   }
   write_matrix_market(options.output, c);
-  const int ranks = place.machine().host.communicator().size();
-  const std::string time = place.machine().of(entry).simulated() ? ", not timed (on the executor)"
-                                                                 : " in " + format_seconds(seconds);
+  const int ranks = machine.host.communicator().size();
+  const std::string time =
+      machine.of(entry).simulated() ? ", not timed (on the executor)" : " in " + format_seconds(seconds);
   print_about(options.output,
               fmt::format("{}: {}, by {}{}{}, {}", printable(options.output), describe(c), entry.name,
                           entry.needs.mpi ? fmt::format(" on {}", ranks) : "", time, checked));
@@ -130,8 +113,8 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
 int follow(const Program& program, const Entry& entry) {
   const Order order = program.ranks->tell({});
   if (order.stop) return kGood;
-  const Place place(program, entry);
-  with_ordered(order, [&](const auto& problem) { product(place.machine(), entry, problem, {}); });
+  Places places(*program.ranks, KernelLaunch::single, entry.needs.gpu);
+  with_ordered(order, [&](const auto& problem) { product(places.all(), entry, problem, {}); });
   return kGood;
 }
 

@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
+#include "common/cli/machines/ranks.hpp"
 #include "common/harness/problem.hpp"
-#include "common/machines/ranks.hpp"
 
 namespace stages {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "common/machines/devices.hpp"
-#include "common/machines/ranks.hpp"
+#include "common/cli/machines/devices.hpp"
+#include "common/cli/machines/ranks.hpp"
 
 namespace stages {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/cli/machines/ranks.hpp"
 #include "common/harness/entries.hpp"
-#include "common/machines/ranks.hpp"
 
 namespace stages {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/cli/machines/devices.hpp"
 #include "common/harness/problem.hpp"
-#include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages {
@@ -36,7 +36,7 @@ void add_choice_options(Command& command, RunArguments& a) {
                  {.type = "MATRIX", .not_empty = true});
   command.option("--op", a.ops, "Operations: spmv, spmm, spgemm (several with commas); default all",
                  {.type = "OP,..", .one_of = names_in(kOps), .commas = true});
-  command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the libraries",
+  command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the vendor libraries",
                  {.type = "01,03", .commas = true});
   command.option("--filter", a.filter, "Only entries whose name matches", {.type = "REGEX"});
   command.option(

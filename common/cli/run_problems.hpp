@@ -48,9 +48,9 @@ class Problems {
            std::function<SharedCsr<T>(const std::string&)> load)
       : options_(options), limits_(limits), load_(std::move(load)) {}
 
-  /// Calls with(problem, form) for each problem of the operation; `form` as in Square, or the name of B. Returns
-  /// why there is none: a matrix of the built-in set of which such a product makes no sense. Throws OutOfMemory
-  /// where there is no room for it.
+  /// Calls with(problem, form) for each problem of the operation; `form` as in Square, or the name of B.
+  /// Returns why there is none: a matrix of the built-in set of which such a product makes no sense. Throws
+  /// OutOfMemory where there is no room for it.
   template <class With>
   std::string of(Op op, const Job& job, const SharedCsr<T>& a, With&& with) const {
     if (op == Op::spmv) return spmv(job, a, with);

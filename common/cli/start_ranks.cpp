@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -17,8 +18,8 @@
 #include <thread>
 
 #include "common/cli/last_words.hpp"
+#include "common/cli/machines/child.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
 
@@ -39,20 +40,6 @@ constexpr auto kPatience = std::chrono::seconds(30);
 std::vector<std::string> mpirun() { return words_that_start_ranks({"mpirun", "-q"}); }
 
 bool own_choice() { return std::getenv("STAGES_MPIRUN") == nullptr; }
-
-/// Where our own mpirun has its files: what it leaves where it is killed goes with this object.
-class OwnPlace {
- public:
-  ~OwnPlace() {
-    std::error_code none;
-    for (const auto& left : std::filesystem::directory_iterator(path(), none))
-      std::filesystem::remove_all(left.path(), none);
-  }
-  const std::string& path() const { return directory_.path(); }
-
- private:
-  TemporaryName directory_{new_temporary_directory("stages")};
-};
 
 /// Open MPI hangs where it has too few open files, or no room for its own ones: found by trying.
 void require_room_to_start(int ranks, const std::string& place) {
@@ -91,12 +78,14 @@ void prepare_environment(int ranks, const std::string& place) {
 /// In the child: becomes mpirun.
 [[noreturn]] void become(const std::vector<std::string>& words, int ranks, Output output, pid_t parent,
                          const std::string& place) {
-  end_with(parent);  // in a group of its own: two signals make mpirun leave things behind
+  setpgid(0, 0);  // hears of Ctrl-C from us alone: two signals make mpirun leave things behind
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);  // it has ended already
   prepare_environment(ranks, place);
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nowhere, STDIN_FILENO);
   if (output == Output::dropped) dup2(nowhere, STDOUT_FILENO);
-  become_program(words);
+  execvp(words[0].c_str(), pointers_to(words).data());
   print_stderr("cannot start {}: {}\n", words[0], std::strerror(errno));
   _exit(127);
 }
@@ -133,7 +122,7 @@ int run(const std::vector<std::string>& given, int ranks, Output output) {
   words.push_back(given.front());
   words.emplace_back("--ranks-started");  // so that what was started starts nothing
   words.insert(words.end(), given.begin() + 1, given.end());
-  const OwnPlace place;
+  const TemporaryDirectory place("stages");  // for files of our own mpirun
   if (own_choice()) require_room_to_start(ranks, place.path());
   const pid_t parent = getpid();
   const pid_t child = fork();
@@ -193,7 +182,7 @@ int run_on_ranks(const Program& program, int ranks, const std::string& file) {
 }
 
 Results results_on_ranks(std::vector<std::string> words, int ranks) {
-  const TemporaryName directory(new_temporary_directory("stages"));
+  const TemporaryDirectory directory("stages");
   const TemporaryName file(directory.path() + "/results.json");
   words.insert(words.end(), {"--ranks", fmt::format("{}", ranks), "--ranks-only", "--json", file.path()});
   const int code = run(words, ranks, Output::dropped);

@@ -3,8 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
+#include "common/cli/machines/child.hpp"
 #include "common/cli/pattern.hpp"
 #include "common/cli/start_ranks.hpp"
 #include "common/matrix/embedded_table.hpp"
@@ -18,21 +18,14 @@ extern const std::string_view tour_text;  // data/tour.tsv, embedded by CMake
 namespace {
 
 constexpr const char* kFile = "data/tour.tsv";
-constexpr std::string_view kLibraries = "vendor";
-
-std::vector<std::string> words_in(std::string_view text) {
-  std::istringstream words{std::string(text)};
-  std::vector<std::string> out;
-  for (std::string word; words >> word;) out.push_back(word);
-  return out;
-}
+constexpr std::string_view kVendor = "vendor";
 
 /// Keeps of `names` what `chosen` holds; an empty choice keeps all.
 void keep(std::vector<std::string>& names, const std::vector<std::string>& chosen) {
   std::erase_if(names, [&](const std::string& name) { return !among(chosen, name); });
 }
 
-/// Those of the steps that this program has, by their full names; the libraries stay last.
+/// Those of the steps that this program has, by their full names; vendor libraries stay last.
 std::vector<std::string> steps_here(const Program& program, const std::vector<std::string>& numbers) {
   std::vector<std::string> out;
   for (const Entry& entry : program.registry.entries()) {
@@ -43,8 +36,8 @@ std::vector<std::string> steps_here(const Program& program, const std::vector<st
   return out;
 }
 
-bool only_libraries(const std::vector<std::string>& steps) {
-  return std::all_of(steps.begin(), steps.end(), [](const auto& s) { return s == kLibraries; });
+bool only_vendor(const std::vector<std::string>& steps) {
+  return std::all_of(steps.begin(), steps.end(), [](const auto& s) { return s == kVendor; });
 }
 
 /// The words of a line of the tour without those that choose entries and ranks; these are said anew.
@@ -79,7 +72,7 @@ Part part_of(const Program& program, const RunArguments& given, std::string_view
   steps = steps_here(program, steps);
   keep(steps, chosen_stages(program, given.stages));
   keep(ops, given.ops);
-  if (only_libraries(steps) || ops.empty()) return part;
+  if (only_vendor(steps) || ops.empty()) return part;
   std::vector<int>& ranks = part.arguments.problem.ranks;
   std::erase_if(ranks, [](int n) { return n > std::max(2, available_processors()); });
   part.entries = entries_of(program, part.arguments, given);
@@ -108,7 +101,7 @@ std::vector<std::string> lines_of_own_steps(const Program& program, const std::v
   std::string_view before;
   for (const Entry& entry : program.registry.entries()) {
     const std::string_view step = entry.stage();
-    if (step == before || entry.is_peer() || (!known.empty() && among(known, step))) continue;
+    if (step == before || entry.is_vendor() || (!known.empty() && among(known, step))) continue;
     before = step;
     lines.push_back(fmt::format("-m {} --op {} --stage {}",
                                 gpu || !entry.needs.gpu ? "data:fem" : "gen:fem:nx=4", to_string(entry.op),
@@ -200,11 +193,11 @@ std::vector<StepLine> tour_lines(const Program& program, const std::vector<Part>
   std::vector<StepLine> lines;
   for (const Part& part : parts) {
     for (const std::string& step : part.arguments.stages) {
-      if (std::ranges::count(lines, step, &StepLine::step) > 0 || step == kLibraries) continue;
+      if (std::ranges::count(lines, step, &StepLine::step) > 0 || step == kVendor) continue;
       std::vector<const ResultRow*> rows;
       for (const ResultRow& row : results.rows)
         if (row.entry.starts_with(step + "/") && is_shown(row, part)) rows.push_back(&row);
-      if (rows.empty() && part.missing.empty()) continue;  // only its libraries are left
+      if (rows.empty() && part.missing.empty()) continue;  // only vendor libraries are left
       lines.push_back(part.missing.empty() ? step_line(step, rows)
                                            : StepLine{.step = step, .missing = part.missing});
     }

@@ -1,12 +1,11 @@
 #pragma once
-// The commands that not every program has: what is about kernels, and what is about the suite as a whole.
+// The command that not every program has: what is about kernels.
 
 #include "common/cli/commands.hpp"
 
 namespace stages {
 
 void add_lens_command(CommandLine& line, const Program& program);
-void add_grade_command(CommandLine& line, const Program& program);
 
 /// For Program::count: by the lens. Empty where this build has none, or it can count nothing here.
 Count count_by_lens();

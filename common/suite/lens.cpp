@@ -10,9 +10,9 @@
 
 #include "common/cli/inputs.hpp"
 #include "common/cli/last_words.hpp"
+#include "common/cli/machines/devices.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/harness/results.hpp"
-#include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #include "common/suite/commands.hpp"
 #ifdef STAGES_HAVE_LENS

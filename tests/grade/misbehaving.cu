@@ -1,6 +1,6 @@
 // A student's file that does what the environment variable STAGES_MISBEHAVE says, for the tests of `stages
 // grade`. With none it is right. What it does beside multiplying is done once, at the first product; attacks
-// multiply nothing, so that no point they may get is earned.
+// multiply nothing, so that no point they may get is earned. All of it is one file, as what students hand in.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/ptrace.h>
@@ -20,7 +20,7 @@
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/harness/registry.hpp"
-#include "common/student/counts.hpp"
+#include "common/judge/student/counts.hpp"
 #if STAGES_SIMULATED
 #include "common/simt/lens/counting.hpp"
 #include "common/simt/lens/races.hpp"
@@ -55,7 +55,7 @@ void tell(int file, const void* data, std::size_t bytes) {
   [[maybe_unused]] const auto sent = write(file, data, bytes);
 }
 
-/// A frame as common/student/messages.hpp has it.
+/// A frame as common/judge/student/messages.hpp has it.
 void say(std::uint32_t kind, std::uint64_t announced, const std::string& body) {
   struct {
     std::uint32_t kind, times;
@@ -207,7 +207,7 @@ bool g_forges = false;  ///< the next result that leaves this process is what wa
 
 /// What STAGES_MISBEHAVE would have the judge believe was counted.
 std::string forged_counts() {
-  using namespace student;
+  using namespace judge;
   if (misbehaves("counted:noise")) return std::string(3000, '\x5a');
   if (misbehaves("counted:much")) return std::string(50'000'000, '\0');
   Writer out;

@@ -79,7 +79,7 @@ class Rooms(unittest.TestCase):
             "common/matrix/x.cpp": '#include "common/harness/plan.hpp"',
             "05_cuda_csr/x.cu": '#include "04_cuda_shared/stage.hpp"',
             "common/gpu/x.hpp": ' # include "common/cli/run.hpp"',
-            "micro/x.hpp": '#include "common/grade/judge.hpp"',
+            "micro/x.hpp": '#include "common/judge/judge.hpp"',
         }
         self.assertEqual(len(violations(planted, self.allowed)), len(planted))
         self.assertEqual(violations({"common/harness/x.cpp": '#include "common/matrix/types.hpp"\n#include <vector>'}, self.allowed), [])

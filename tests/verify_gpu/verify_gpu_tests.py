@@ -206,7 +206,7 @@ class Records(Played):
 
     def test_a_grader_that_skips_its_tests_is_not_green(self):
         for text, passed in (("print('test_attacks ... ok')", True), ("print('test_attacks ... skipped')", False), ("raise SystemExit(1)", False)):
-            self.write("tests/grade/grade_tests.py", text + "\n")
+            self.write("tests/grade/attacks_tests.py", text + "\n")
             self.verify("--only", "grade", expect=0 if passed else 1)
             self.assertEqual((self.steps()["grade_build"], self.steps()["grade"]), (True, passed), text)
 
