@@ -1,13 +1,12 @@
-// The runner: who may run, who is timed, in which order, and what a row says in the end.
+// The runner: who may run, who is timed, in which order, and what a row says in the end. What rows say of each
+// other is in relations_tests.cpp.
 
 #include "common/harness/runner.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "common/battery/matrices.hpp"
-#include "common/harness/device_watch.hpp"
 #include "tests/expect.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
@@ -21,8 +20,6 @@ using mutants::FaultySpmv;
 using mutants::SpmmFault;
 using mutants::SpmvFault;
 
-const std::shared_ptr<const Csr<double>> kMatrix = share<double>(matrices::uneven(60, 60, 5));
-
 Registry spmv_entries(std::initializer_list<std::pair<const char*, SpmvFault>> list) {
   Registry registry;
   for (const auto& [name, fault] : list) registry.add<FaultySpmv>({.name = name, .idea = "i"}, fault);
@@ -31,32 +28,6 @@ Registry spmv_entries(std::initializer_list<std::pair<const char*, SpmvFault>> l
 
 /// The problem of most tests: A x, once.
 SpmvProblem<double> once() { return make_spmv_problem("m", kMatrix); }
-
-/// The row of one entry without faults, timed there.
-ResultRow row_on(Exec& exec, const RunOptions& options, Mode mode = Mode::single, Index products = 1) {
-  return run(spmv_entries({{"a/x", SpmvFault::none}}), make_spmv_problem("m", kMatrix, mode, products), exec,
-             options)
-      .rows[0];
-}
-
-/// The row ends so: with these words in its reason, and with a time only where it is good.
-void expect_row(const ResultRow& row, Status status, std::string_view words = "") {
-  EXPECT_EQ(row.status, status) << row.reason;
-  EXPECT_TRUE(has(row.reason, words));
-  EXPECT_EQ(row.timed(), status == Status::good);
-}
-
-/// And this is the whole reason.
-void expect_reason(const ResultRow& row, Status status, std::string_view reason) {
-  expect_row(row, status);
-  EXPECT_EQ(row.reason, reason);
-}
-
-/// -1: the row has none of that name.
-double metric(const ResultRow& row, const std::string& name) {
-  const auto found = std::ranges::find(row.metrics, name, &Metric::name);
-  return found == row.metrics.end() ? -1 : found->value;
-}
 
 TEST(Runner, FillsARowForAGoodEntry) {
   Exec exec;
@@ -284,186 +255,6 @@ TEST(Runner, ProductsThatAddToCAreResetBeforeEachRun) {
   expect_row(run(registry, make_spmm_problem(wanted), exec, quick()).rows[0], Status::good);
 }
 
-/// A device that tells its state: each time the next of a list, the last one for ever. And it draws 2 J a run.
-class WatchedExec final : public ScriptedExec {
- public:
-  explicit WatchedExec(std::vector<DeviceState> list) : states(std::move(list)) {}
-  std::vector<DeviceState> states;
-  int asked = 0;
-  int readings = 1000;  ///< of joules, before it knows no more
-  double time(const std::function<void()>& work) override {
-    joules_ += 2;
-    return ScriptedExec::time(work);
-  }
-  DeviceState state(bool now) override {
-    if (now && readings-- > 0) return {.unknown = "", .joules = joules_};
-    if (now) return {.unknown = ""};
-    return states[std::min<std::size_t>(static_cast<std::size_t>(asked++), states.size() - 1)];
-  }
-
- private:
-  double joules_ = 0;
-};
-
-DeviceState at(double mhz, std::string held_back = {}) {
-  return {.unknown = "", .clock_mhz = mhz, .held_back = std::move(held_back), .watts = 300};
-}
-
-TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
-  WatchedExec exec({at(1980), at(1500, "heat"), at(1400, "heat"), at(1960)});
-  const RunOptions options = quick();
-  ResultRow row = row_on(exec, options);
-  expect_row(row, Status::good);
-  EXPECT_EQ(row.run.samples.size(), 5U);
-  EXPECT_EQ(exec.asked, 7);
-  EXPECT_EQ(metric(row, "samples_again"), 2);
-  EXPECT_EQ(metric(row, "samples_held_back"), -1);
-  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1960) << "of the samples that count";
-  EXPECT_EQ(metric(row, "gpu_watts"), 300);
-  EXPECT_EQ(row.note, "");
-
-  // What does not end counts, and is told.
-  WatchedExec hot({at(1200, "heat")});
-  row = row_on(hot, options);
-  expect_row(row, Status::good);
-  EXPECT_EQ(row.run.samples.size(), 5U);
-  EXPECT_EQ(metric(row, "samples_again"), DeviceWatch::kMostAgain);
-  EXPECT_EQ(metric(row, "samples_held_back"), 5);
-  EXPECT_EQ(row.note, "5 of 5 samples while held back by heat");
-
-  // A device that tells nothing is sampled as before.
-  ScriptedExec silent;
-  row = row_on(silent, options);
-  EXPECT_EQ(row.run.samples.size(), 5U);
-  EXPECT_TRUE(row.metrics.empty());
-}
-
-TEST(Runner, WhatASampleTookThatIsTakenAgainIsForgotten) {
-  const RunOptions options = quick({.check_once = true});
-  // prepare, load, a first run, two warm ones, and then the samples; what the second took does not count.
-  ScriptedExec plain({1, 1, 1e-3, 1e-3, 1e-3, 1e-3, 7, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3});
-  EXPECT_EQ(row_on(plain, options).run.max, 7) << "the second sample";
-  WatchedExec exec({at(1980), at(1980, "heat"), at(1980)});
-  exec.seconds = plain.seconds;
-  EXPECT_EQ(row_on(exec, options).run.max, 1e-3);
-}
-
-TEST(Runner, AClockThatIsTooLowIsWaitedForAndThenRefused) {
-  WatchedExec exec({at(345), at(1200), at(1755)});
-  const RunOptions options = quick({.least_clock_mhz = 1700});
-  ResultRow row = row_on(exec, options);
-  expect_row(row, Status::good);
-  EXPECT_EQ(metric(row, "samples_again"), 2);
-  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1755);
-
-  WatchedExec slow({at(345), at(1200)});
-  row = row_on(slow, options);
-  expect_reason(
-      row, Status::skipped,
-      "its clock stayed below 1700 MHz (--require-clock): 1200 MHz at most in 51 samples, one after the "
-      "other");
-}
-
-TEST(Runner, JoulesAreThoseOfTheRunsBetweenTwoReadings) {
-  WatchedExec exec({at(1980)});
-  exec.seconds = {1e-5};  // ten runs are a sample, which draws 2 J
-  RunOptions options = quick({.energy_seconds = 0.01});
-  ResultRow row = row_on(exec, options, Mode::chain, 50);
-  expect_row(row, Status::good);
-  EXPECT_NEAR(metric(row, "joules"), 2.0 / 10 / 50, 1e-12);
-  EXPECT_GT(metric(row, "watts"), 0);
-  exec.readings = 1;  // the second fails
-  row = row_on(exec, options, Mode::chain, 50);
-  expect_row(row, Status::good);
-  EXPECT_EQ(metric(row, "joules"), -1);
-  exec.readings = 1000;
-  options.energy_seconds = 0;
-  EXPECT_EQ(metric(row_on(exec, options, Mode::chain, 50), "joules"), -1);
-}
-
-/// The other ranks have this to say.
-class OtherRanks final : public Communicator {
- public:
-  double theirs = 0;
-  double max(double mine) override { return std::max(mine, theirs); }
-};
-
-using Verdict = DeviceWatch::Verdict;
-
-TEST(DeviceWatch, CountsWhatTheRanksAgreedOn) {
-  DeviceWatch watch(1700, 100);
-  EXPECT_EQ(watch.judge(at(1980)), Verdict::counts);
-  EXPECT_EQ(watch.judge(at(1980, "heat")), Verdict::again);
-  EXPECT_EQ(watch.judge(at(1980)), Verdict::counts) << "judging changes nothing";
-  // Taken again for another rank's sake: that is no sample of this one.
-  for (int i = 0; i < 3; ++i) watch.take_again(at(1800), 0.1);
-  watch.count(at(1980));
-  ResultRow row;
-  OtherRanks ranks;
-  watch.tell(row, ranks);
-  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1980);
-  EXPECT_EQ(metric(row, "samples_again"), 3);
-  EXPECT_EQ(row.note, "");
-  // Another rank's GPU was held back in five samples that count.
-  ranks.theirs = 5;
-  row = {};
-  row.run.samples = {1, 1, 1, 1, 1, 1};
-  watch.tell(row, ranks);
-  EXPECT_EQ(metric(row, "samples_again"), 5);
-  EXPECT_EQ(metric(row, "samples_held_back"), 5);
-  EXPECT_EQ(row.note, "5 of 6 samples while held back by something on another rank's GPU");
-  EXPECT_EQ(watch.why_too_slow(at(1980)), "the clock of another rank's GPU stayed too low (--require-clock)");
-}
-
-TEST(DeviceWatch, WhatHoldsBackIsNotKnown) {
-  DeviceWatch watch(1700, 100);
-  DeviceState state = at(1980);
-  state.held_back = std::nullopt;
-  EXPECT_EQ(watch.judge(state), Verdict::counts);
-  watch.count(state);
-  ResultRow row;
-  OtherRanks ranks;
-  watch.tell(row, ranks);
-  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1980);
-  EXPECT_EQ(row.note, "what holds its clock back is not known");
-  const auto refused = [](const DeviceState& s, double least_mhz, double energy_seconds) {
-    return error_of([&] { require_told(s, least_mhz, energy_seconds); });
-  };
-  EXPECT_EQ(refused(state, 0, 0) + refused(at(1980), 1700, 0), "");
-  EXPECT_EQ(refused(state, 1700, 0),
-            "--require-clock 1700: what holds the GPU's clock back is not known: NVML does not tell it of "
-            "this GPU");
-  EXPECT_EQ(refused(DeviceState{.unknown = "no driver"}, 1700, 0),
-            "--require-clock 1700: the GPU's clock is not known: no driver");
-  EXPECT_EQ(refused(state, 0, 2),
-            "--energy 2: what the GPU draws is not known: NVML does not tell it of this GPU");
-}
-
-TEST(DeviceWatch, HeatDoesNotUseUpWhatALowClockMayTake) {
-  DeviceWatch watch(1700, 1e9);
-  for (int i = 0; i < DeviceWatch::kMostAgain; ++i) {
-    EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::again);
-    watch.take_again(at(1900, "heat"), 0.03);
-  }
-  EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::counts) << "after so many it counts all the same";
-  EXPECT_EQ(watch.judge(at(1600)), Verdict::again) << "the first one at a low clock";
-  for (int i = 0; i < DeviceWatch::kMostAgain - 1; ++i) watch.take_again(at(1600), 0.03);
-  EXPECT_EQ(watch.judge(at(1600)), Verdict::again);
-  watch.count(at(1800));
-  watch.take_again(at(1600), 0.03);
-  EXPECT_EQ(watch.judge(at(1600)), Verdict::again) << "one that counts begins anew";
-}
-
-TEST(DeviceWatch, TakesAgainForSoLongOnly) {
-  DeviceWatch watch(1700, 2);
-  watch.take_again(at(1900, "heat"), 1.5);
-  EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::again);
-  watch.take_again(at(1900, "heat"), 0.6);
-  EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::counts);
-  watch.take_again(at(1600), 2.1);
-  EXPECT_EQ(watch.judge(at(1600)), Verdict::too_slow);
-}
-
 class Simulator : public Exec {
  public:
   bool simulated() const override { return true; }
@@ -536,103 +327,6 @@ TEST(Runner, SimulatedRunsAreCheckedAndTellWhatTheyCountedAndAreNeverTimed) {
   ASSERT_EQ(rows[0].metrics.size(), 1U);
   EXPECT_EQ(rows[0].metrics[0].value, 1);
   expect_row(rows[1], Status::wrong);
-}
-
-ResultRow timed_row(const char* entry, double run, double prepare, const char* previous = "") {
-  return {.entry = entry,
-          .previous = previous,
-          .peer = std::string_view(entry).starts_with("vendor/"),
-          .prepare = prepare,
-          .run = summarize({run})};
-}
-
-TEST(Relations, StepsPeersAndBreakEven) {
-  Results results;
-  results.rows = {timed_row("other/problem", 1e-9, 0),
-                  timed_row("01/slow", 4, 0),
-                  {.status = Status::skipped},
-                  timed_row("02/fast", 1, 10, "01/slow"),
-                  timed_row("03/worse", 5, 1, "02/fast"),
-                  timed_row("vendor/a", 3, 10),
-                  timed_row("vendor/b", 2, 10)};
-  relate_rows(std::span(results.rows).subspan(1));
-  const auto& rows = results.rows;
-  EXPECT_EQ(rows[0].speedup_peer, 0) << "belongs to another problem";
-  EXPECT_EQ(rows[1].speedup_previous, 0) << "it changes none";
-  EXPECT_EQ(rows[1].speedup_peer, 0.5) << "over the faster peer";
-  EXPECT_EQ(rows[3].speedup_previous, 4) << "over the one that it changes";
-  EXPECT_EQ(rows[3].speedup_peer, 2);
-  EXPECT_EQ(rows[4].speedup_previous, 0.2);
-  EXPECT_EQ(rows[5].speedup_peer, 0);
-  // The cheapest for one product is 01/slow (4). 02/fast saves 3 a product and costs 10 more to prepare.
-  EXPECT_EQ(rows[1].break_even, 0);
-  EXPECT_EQ(rows[3].break_even, 4);
-  EXPECT_TRUE(std::isinf(rows[4].break_even));
-}
-
-/// A row whose time and preparation are known to these shares.
-ResultRow known_row(double run, double noise, double prepare, double prepare_noise) {
-  ResultRow row = timed_row("01/a", run, prepare);
-  row.run.noise = noise;
-  row.prepare_noise = prepare_noise;
-  return row;
-}
-
-TEST(Relations, NothingFollowsFromWhatIsWithinTheNoise) {
-  const ResultRow cheap = known_row(4, 0.01, 0, 0);
-  const auto related = [&](const ResultRow& other) {
-    std::vector<ResultRow> rows = {cheap, other};
-    relate_rows(rows);
-    return rows[1];
-  };
-  struct Expected {
-    ResultRow row;
-    double break_even;
-    bool known;
-  };
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  for (const auto& [row, break_even, known] :
-       {Expected{known_row(3, 0.005, 123.4, 0.001), 120, true},  // 123.4 to 5 %: two digits at most
-        Expected{known_row(3, 0.01, 123.4, 0.2), 100, true},     // to a fifth: one
-        Expected{known_row(3.95, 0.01, 123.4, 0), 2000, false},
-        Expected{known_row(5, 0.01, 1, 0), kNever, true},
-        Expected{known_row(4.05, 0.01, 1, 0), kNever, false},
-        Expected{known_row(3, 0.01, 1.5, 1), 2, false}}) {
-    const ResultRow out = related(row);
-    EXPECT_EQ(out.break_even_known, known) << row.run.median << ' ' << row.prepare;
-    EXPECT_EQ(known ? out.break_even : break_even, break_even);
-  }
-  const std::vector<ResultRow> rows = {cheap, known_row(4.05, 0.01, 1, 0), known_row(4.1, 0.01, 1, 0),
-                                       known_row(3.99, INFINITY, 1, 0)};
-  const auto names = [](const auto& best, const auto& all) {
-    std::vector<std::ptrdiff_t> places;
-    for (const ResultRow* const row : best) places.push_back(row - all.data());
-    return places;
-  };
-  EXPECT_EQ(names(fastest(rows), rows), std::vector<std::ptrdiff_t>{3}) << "of which nothing is known";
-  const auto known = std::span(rows).first(3);
-  EXPECT_EQ(names(fastest(known), rows), (std::vector<std::ptrdiff_t>{0, 1}));
-  std::vector<ResultRow> tied = {cheap, known_row(4.05, 0.01, 1, 0)};
-  tied[1].previous = "01/a";
-  relate_rows(tied);
-  EXPECT_EQ(tied[1].speedup_previous, 1);
-  // Of few samples, where none of one lies among the other's.
-  for (const auto& [samples, speedup] :
-       {std::pair{std::vector{3.9, 4.1}, 1.0}, {std::vector{2.0, 2.0}, 2.0}}) {
-    tied[1].run = summarize(samples);
-    relate_rows(tied);
-    EXPECT_EQ(tied[1].speedup_previous, speedup);
-  }
-}
-
-TEST(Relations, StructureReuseIsNotRanked) {
-  Results results;
-  results.rows = {timed_row("01/a", 4, 0), timed_row("02/reuse", 1, 0, "01/a"),
-                  timed_row("03/b", 2, 0, "02/reuse")};
-  results.rows[1].structure_reuse = true;
-  relate_rows(results.rows);
-  EXPECT_EQ(results.rows[1].speedup_previous, 0);
-  EXPECT_EQ(results.rows[2].speedup_previous, 0);
 }
 
 TEST(Context, NamesCommandMachineAndBuild) {

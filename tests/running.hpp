@@ -1,9 +1,14 @@
 #pragma once
-// What the tests of runs share: options, registries of one entry, and hosts whose clock is made up.
+// What the tests of runs share: options, registries of one entry, hosts whose clock is made up, and what is
+// expected of a row.
 
+#include <algorithm>
 #include <functional>
 
+#include "common/battery/matrices.hpp"
 #include "common/harness/runner.hpp"
+#include "tests/expect.hpp"
+#include "tests/mutants/spmv.hpp"
 
 namespace stages {
 
@@ -69,5 +74,33 @@ class BusyExec final : public ScriptedExec {
  private:
   double busy_;
 };
+
+inline const std::shared_ptr<const Csr<double>> kMatrix = share<double>(matrices::uneven(60, 60, 5));
+
+/// The row of one entry without faults, timed there.
+inline ResultRow row_on(Exec& exec, const RunOptions& options, Mode mode = Mode::single, Index products = 1) {
+  return run(entry_of<mutants::FaultySpmv>({.name = "a/x", .idea = "i"}, mutants::SpmvFault::none),
+             make_spmv_problem("m", kMatrix, mode, products), exec, options)
+      .rows[0];
+}
+
+/// The row ends so: with these words in its reason, and with a time only where it is good.
+inline void expect_row(const ResultRow& row, Status status, std::string_view words = "") {
+  EXPECT_EQ(row.status, status) << row.reason;
+  EXPECT_TRUE(has(row.reason, words));
+  EXPECT_EQ(row.timed(), status == Status::good);
+}
+
+/// And this is the whole reason.
+inline void expect_reason(const ResultRow& row, Status status, std::string_view reason) {
+  expect_row(row, status);
+  EXPECT_EQ(row.reason, reason);
+}
+
+/// -1: the row has none of that name.
+inline double metric(const ResultRow& row, const std::string& name) {
+  const auto found = std::ranges::find(row.metrics, name, &Metric::name);
+  return found == row.metrics.end() ? -1 : found->value;
+}
 
 }  // namespace stages

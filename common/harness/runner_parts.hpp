@@ -1,5 +1,6 @@
 #pragma once
-// What the runner of single problems (runner.cpp) and that of chains (chain.cpp) share.
+// What the runner of single problems (runner.cpp, and timer.cpp with its clock) and that of chains (chain.cpp)
+// share.
 
 #include <new>
 
@@ -116,5 +117,14 @@ void within_time(ResultRow& row, Exec& exec, const RunOptions& options, Communic
   }
   exec.limit_time(std::numeric_limits<double>::infinity());
 }
+
+/// Whether the clock is to run.
+inline bool to_time(const ResultRow& row) { return row.status == Status::good && !row.simulated; }
+
+/// Times the entries whose rows are good, side by side as far as memory holds them together. The values are
+/// those of the real check, so a chain neither overflows nor vanishes.
+template <class Problem>
+void time_rows(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
+               const RunOptions& options, const RunEvents& events, std::span<ResultRow> rows);
 
 }  // namespace stages::running
