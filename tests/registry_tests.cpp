@@ -28,11 +28,11 @@ TEST(Registry, KeepsOrderNamesAndFacts) {
   const Entry& first = registry.entries()[0];
   const Entry& second = registry.entries()[1];
   EXPECT_EQ(first.stage(), "01_first");
-  EXPECT_FALSE(first.is_peer());
+  EXPECT_FALSE(first.is_vendor());
   EXPECT_EQ(first.op, Op::spmv);
   EXPECT_TRUE(first.claims.bitwise_reproducible);
   EXPECT_EQ(second.stage(), "vendor");
-  EXPECT_TRUE(second.is_peer());
+  EXPECT_TRUE(second.is_vendor());
   EXPECT_EQ(second.op, Op::spgemm);
 }
 

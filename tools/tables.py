@@ -227,11 +227,11 @@ def ladder(results, pattern, written, file):
         speeds = [(over[column] / mine[column], math.hypot(known[other, column], known[rung[1], column])) for column in mine if column in over]
         rows.append([*rung, *(seconds(mine[column]) if column in mine else "" for column in columns), gain(speeds)])
         before = rung[1] if mine else before
-    peers = [r for r in timed if r["peer"]]
-    pooled = [r for r in peers if r["entry"].endswith("_pooled")]
-    library = "cuSPARSE, its fastest" if all("cusparse" in r["entry"] for r in peers) else "cuBLAS and cuSPARSE, the fastest"
+    vendor = [r for r in timed if r["peer"]]
+    pooled = [r for r in vendor if r["entry"].endswith("_pooled")]
+    library = "cuSPARSE, its fastest" if all("cusparse" in r["entry"] for r in vendor) else "cuBLAS and cuSPARSE, the fastest"
     for what, of in (("memory from the pool of `binned`", pooled),
-                     ("allocates in each run" if memory_of_library(peers) else "", [r for r in peers if r not in pooled])):
+                     ("allocates in each run" if memory_of_library(vendor) else "", [r for r in vendor if r not in pooled])):
         best = [min((median(r) for r in of if problem_of(r) == column), default=None) for column in columns]
         if of:
             rows.append(["", library, what, *("" if t is None else seconds(t) for t in best), ""])
@@ -374,13 +374,13 @@ def ratios(results, pattern):
         best, speeds, shown = [], {e: [] for e in entries}, []
         for matrix in dict.fromkeys(r["problem"]["matrix"] for r in rows):
             time = {r["entry"]: median(r) for r in rows if r["problem"]["matrix"] == matrix}
-            peer = min((e for e in time if e.startswith("vendor/")), key=time.get, default=None)
-            if not peer:
+            vendor = min((e for e in time if e.startswith("vendor/")), key=time.get, default=None)
+            if not vendor:
                 continue
-            speed = {e: time[peer] / time[e] for e in entries if e in time}
+            speed = {e: time[vendor] / time[e] for e in entries if e in time}
             best.append(max(speed.values()))
             shown.append([label(matrix), *(bold(two_digits(speed[e]), speed[e] == best[-1]) if e in speed else "" for e in entries),
-                          peer.split("/")[1] if on_gpu else peer.split("/")[1].split("_")[0]])
+                          vendor.split("/")[1] if on_gpu else vendor.split("/")[1].split("_")[0]])
             for e in speed:
                 speeds[e].append(speed[e])
         for name, of in (("geometric mean", geometric_mean), ("least", min)) if on_gpu else ():
@@ -452,15 +452,15 @@ def products(results, pattern):
     for matrix in dict.fromkeys(r["problem"]["matrix"] for r in timed):
         rows = {r["entry"]: r for r in timed if r["problem"]["matrix"] == matrix}
         best = fastest([rows[e] for e in entries if e in rows and not rows[e]["structure_reuse"]])
-        peer = fastest([r for e, r in rows.items() if e.startswith("vendor/")])
+        vendor = fastest([r for e, r in rows.items() if e.startswith("vendor/")])
         if not best:
             continue
-        speeds += [best["gflops"] / peer["gflops"]] if peer else []
+        speeds += [best["gflops"] / vendor["gflops"]] if vendor else []
         count, took, least = best["problem"]["multiplications"], best["seconds"]["phases"], limits(best, context)
         ncu = counted(best, context)
         lines.append({"matrix": label(matrix), "products": f"{count / 1e6:.1f} M", "a result": f"{count / max(best['result_nnz'], 1):.1f}",
                       **{named(e): rate(rows.get(e)) for e in entries},
-                      "library": rate(peer), "speed over it": f"{speeds[-1]:.2f}" if peer else "", "time": seconds(median(best)),
+                      "library": rate(vendor), "speed over it": f"{speeds[-1]:.2f}" if vendor else "", "time": seconds(median(best)),
                       **{part: seconds(took[part]) if part in took else "" for part in ("analysis", "symbolic", "numeric")},
                       **{name: share(least[name] / median(best)) if name in least else "" for name in ("memory", "L2", "issue")},
                       "L1 hits": share(ncu["load_sectors_hit"] / ncu["load_sectors"]) if ncu else ""})

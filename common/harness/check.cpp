@@ -19,8 +19,8 @@ void exchange_c0(Operands& a, Operands& b) {
 }
 
 /// Whether run() reads the operands where they lay when they were loaded, so that those which lie there when it
-/// begins are what it multiplies. GPUs, ranks and libraries have copies.
-bool reads_in_place(const Entry& entry) { return !entry.needs.gpu && !entry.needs.mpi && !entry.is_peer(); }
+/// begins are what it multiplies. GPUs, ranks and vendor libraries have copies.
+bool reads_in_place(const Entry& entry) { return !entry.needs.gpu && !entry.needs.mpi && !entry.is_vendor(); }
 
 /// What run() has to read of operands that are loaded. B of an SpGEMM is none of it: an entry may sort its
 /// values by columns in load().

@@ -41,7 +41,8 @@ struct Claims {
 };
 
 struct EntryInfo {
-  std::string name;  ///< "step/idea", e.g. "05_cuda_csr/warp_per_row"; "vendor/library_call" for peers
+  std::string
+      name;  ///< "step/idea", e.g. "05_cuda_csr/warp_per_row"; "vendor/library_call" for vendor libraries
   std::string idea;  ///< one line
   /// The entry that it changes, which its times are compared with: of its own step, or with the step's name.
   std::string previous = {};
@@ -170,8 +171,8 @@ struct Entry : EntryInfo, Factory {
 
   /// "01_cpu_serial" of "01_cpu_serial/csr_spmv".
   std::string_view stage() const { return std::string_view(name).substr(0, name.find('/')); }
-  /// True for what a user would pick instead: a library's call, not a step of the course.
-  bool is_peer() const { return stage() == "vendor"; }
+  /// True for what a user would pick instead: a vendor library's call, not a step of the course.
+  bool is_vendor() const { return stage() == "vendor"; }
   /// Its name without the values of parameters.
   std::string_view base() const { return std::string_view(name).substr(0, name.find(':')); }
   /// This entry with such values of its parameters, named as in "07_spmm/split_rows:chunk=64".

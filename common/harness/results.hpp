@@ -52,7 +52,7 @@ struct ResultRow {
   std::string entry;
   std::string idea;
   std::string previous;  ///< the entry that it changes; empty: none
-  bool peer = false;
+  bool vendor = false;   ///< a vendor library's
   bool structure_reuse = false;
   Status status = Status::good;
   std::string reason = {};  ///< why wrong, failed or skipped
@@ -76,7 +76,7 @@ struct ResultRow {
   double bandwidth_share = 0;   ///< model bytes over the median, as a share of the measured copy bandwidth
   double copy_bandwidth = 0;    ///< that one, bytes a second
   double speedup_previous = 0;  ///< over `previous`; 0: that was not timed
-  double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
+  double speedup_vendor = 0;    ///< over the fastest vendor library; 0: there is none
   double speedup_serial = 0;  ///< of a row on ranks, over the fastest entry of one process; 0: there is none
   /// Products after which prepare is paid for, against the entry cheapest for one; 0: from the first on;
   /// infinite: never. With the one or two digits that are known of it, or not known at all.
@@ -121,7 +121,7 @@ struct Results {
   int count(Status status) const;
 };
 
-/// Fills speedup_previous, speedup_peer and break_even of rows of one problem. What the noise leaves of a
+/// Fills speedup_previous, speedup_vendor and break_even of rows of one problem. What the noise leaves of a
 /// speed-up is 1.
 void relate_rows(std::span<ResultRow> rows);
 /// Of each problem.

@@ -80,7 +80,7 @@ void pass_row(Io io, Row& row) {
   io("entry", row.entry);
   io("idea", row.idea);
   io("previous", row.previous);
-  io("peer", row.peer);
+  io("peer", row.vendor);  // the files of all versions, and those of CSV, call vendor libraries so
   io("structure_reuse", row.structure_reuse);
   io.named("status", kStatuses, row.status);
   io("reason", row.reason);
@@ -126,7 +126,7 @@ void pass_times(Io io, Row& row) {
   io("gflops", row.gflops);
   io("bandwidth_share", row.bandwidth_share);
   io("speedup_previous", row.speedup_previous, 0);
-  io("speedup_peer", row.speedup_peer, 0);
+  io("speedup_peer", row.speedup_vendor, 0);
   io("speedup_serial", row.speedup_serial, 0);
   io("break_even_products", row.break_even, kNever);
   io("break_even_known", row.break_even_known);

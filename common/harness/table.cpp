@@ -1,4 +1,4 @@
-// The table that a person reads: one block a problem, the entries in course order, peers below a rule.
+// The table that a person reads: one block a problem, entries in course order, vendor libraries below a rule.
 
 #include <fmt/format.h>
 
@@ -32,8 +32,8 @@ using Cells = std::vector<std::string>;
 /// By head: the same in all tables.
 using Widths = std::map<std::string, std::size_t>;
 
-const std::array kOfTimes = {"time",    "±",       "GFLOP/s", "bandwidth",
-                             "vs step", "vs peer", "prepare", "pays after"};
+const std::array kOfTimes = {"time",    "±",         "GFLOP/s", "bandwidth",
+                             "vs step", "vs vendor", "prepare", "pays after"};
 
 /// Exactly 1 is what the noise leaves of it.
 std::string ratio(double value) {
@@ -94,7 +94,7 @@ Cells cells_of(const ResultRow& row, const Cells& heads) {
         cells.end(),
         {format_seconds(row.run.median), format_noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
          row.bandwidth_share > kInCache ? "in cache" : fmt::format("{:.0f}%", 100 * row.bandwidth_share),
-         ratio(row.speedup_previous), ratio(row.speedup_peer),
+         ratio(row.speedup_previous), ratio(row.speedup_vendor),
          // Prepared once, before the first round of a chain.
          row.prepare > 0 ? format_seconds(row.prepare) : "", row.prepare > 0 ? pays_after(row) : ""});
   while (cells.size() < heads.size()) {

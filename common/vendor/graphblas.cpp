@@ -14,8 +14,6 @@
 #include <complex>
 #include <cstdbool>
 #include <cstddef>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 extern "C" {
 #include <GraphBLAS.h>
@@ -23,7 +21,6 @@ extern "C" {
 
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "common/matrix/error.hpp"
 #include "common/vendor/vendor.hpp"

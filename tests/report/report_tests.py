@@ -187,7 +187,7 @@ class Pages(Case):
         alone = self.samples.run("alone.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv", "--stage", "01")
         for path, beside_a_library in ((self.small, True), (alone, False)):
             text, _ = self.page(path)
-            self.assertEqual((">vs library</button>" in text, ">vs step</button>" in text), (beside_a_library, True))
+            self.assertEqual((">vs vendor</button>" in text, ">vs step</button>" in text), (beside_a_library, True))
 
     def test_what_is_wrong_comes_first(self):
         text, page = self.page(self.changed("wrong.json", wrong("element (0, 0) is <b>0</b>"), self.everyday))

@@ -13,7 +13,7 @@ from .words import (Cell, Figure, Section, Table, amount, cell, digits, label, n
 # What the lens counts of kernels that ran on the executor (stages run): the metrics, and how they are shown.
 COUNTED = {"asked_of_L1": amount, "sectors_a_nonzero": digits, "sectors_a_product": digits, "busiest_warp": digits, "warp_over_mean": digits,
            "block_over_mean": digits, "at_least_seconds": seconds}
-LADDER_LEAD = ("Steps in the order of the course, libraries (orange diamonds) below; further left is faster. The mark is the median, the line through it "
+LADDER_LEAD = ("Steps in the order of the course, vendor libraries (orange diamonds) below; further left is faster. The mark is the median, the line through it "
                "spans the quartiles, the dashed line is the fastest library. Axes are logarithmic.")
 
 
@@ -62,7 +62,7 @@ def recorded(row):
 
 def ladder_table(rows, best):
     counts = [*(metric.removesuffix("_seconds").replace("_", " ") for metric in COUNTED), "recorded time", "on*"]
-    heads = ["entry*", "time", "quartiles", "±", "GFLOP/s", "bandwidth", "vs step", "vs library", "prepare", "pays after"]
+    heads = ["entry*", "time", "quartiles", "±", "GFLOP/s", "bandwidth", "vs step", "vs vendor", "prepare", "pays after"]
     out = []
     for row in rows:
         t = row.times
@@ -120,7 +120,7 @@ def what_to_see(timed, best, library):
 def ladder_picture(timed, library, best):
     labels = [short(r.short, 25) for r in timed]
     first = next((r for r in timed if not r.peer), timed[0]).times.median
-    colour_of = lambda row: draw.COLOURS["good" if row is best else "peer" if row.peer else "accent"]
+    colour_of = lambda row: draw.COLOURS["good" if row is best else "vendor" if row.peer else "accent"]
     speed = lambda row: first / row.times.median
 
     def paint(figure):
@@ -138,7 +138,7 @@ def ladder_picture(timed, library, best):
         draw.rows(labels, left, right)
         for axes, of_library, words in ((left, library and library.times.median, "time of one product"), (right, library and speed(library), "speed-up over the first step")):
             if library:
-                axes.axvline(of_library, color=draw.COLOURS["peer"], linewidth=1, linestyle=(0, (4, 3)))
+                axes.axvline(of_library, color=draw.COLOURS["vendor"], linewidth=1, linestyle=(0, (4, 3)))
             axes.set_title(words)
 
     return draw.picture(paint, 0.63 + 0.235 * len(timed), says=f"Times of {plural(len(timed), 'entry', 'entries')} on a logarithmic axis; the table below has the numbers")

@@ -70,9 +70,9 @@ def at_a_glance(files):
              for file in files for kind, rows in grouped([r for r in file.rows if r.ranked()], lambda r: r.problem.kind()).items()]
     if not lines:
         return []
-    heads = ["multiplication*", "matrices", "step that is fastest on most*", "vs first", "vs library", "wins"]
+    heads = ["multiplication*", "matrices", "step that is fastest on most*", "vs first", "vs vendor", "wins"]
     see = ("All figures of a line are of the one step that it names, over the matrices on which that was timed: geometric means of its speed over the "
-           "first step (below its name) that was timed on all of these, and over the fastest library of each. Wins: matrices on which it beats every library.")
+           "first step (below its name) that was timed on all of these, and over the fastest vendor library of each. Wins: matrices on which it beats all of these.")
     return [Section("glance", "At a glance", "", [Figure("", see, None, Table(heads, lines).without_empty_columns())])]
 
 
@@ -84,7 +84,7 @@ def line(file, kind, problems, several):
     of_it = [(of, rows) for of, rows in zip(steps, problems) if entry in of]
     first = next((e for e in (of_it[0][0] if of_it else ()) if all(e in of for of, _ in of_it)), entry)
     gains = [of[first].times.median / of[entry].times.median for of, _ in of_it] if first != entry else []
-    ratios = [min(peers) / of[entry].times.median for of, rows in of_it if (peers := [r.times.median for r in rows if r.peer])]
+    ratios = [min(vendor) / of[entry].times.median for of, rows in of_it if (vendor := [r.times.median for r in rows if r.peer])]
     wins = sum(r > 1 for r in ratios)
     number = str(len(of_it)) if len(of_it) == len(problems) else f"{len(of_it)} of {len(problems)}"
     return [Cell(title(kind) + file.launch() + (f" ({file.name})" if several else "")), Cell(number, len(of_it)),

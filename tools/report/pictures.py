@@ -18,7 +18,7 @@ WIDE = 8.4  # inches; the page scales them to the room they have
 CHARACTER = 0.073  # inches that a character of a label takes, at most
 
 # Stand-ins: each becomes the variable of page.css of that name.
-COLOURS = {"ink": "#1c2127", "muted": "#5b6570", "grid": "#dfe3e8", "accent": "#1f5fbf", "peer": "#c2410d", "good": "#0e7a4b",
+COLOURS = {"ink": "#1c2127", "muted": "#5b6570", "grid": "#dfe3e8", "accent": "#1f5fbf", "vendor": "#c2410d", "good": "#0e7a4b",
            "bad": "#b4232c", "faint": "#aab3bd", "shade": "#f6e3dc"}
 SERIES = ["#1f5fbe", "#c2410c", "#0e7a4a", "#8a3fb0", "#b07d00", "#0a7f93", "#b4236f", "#5a6b00", "#6b4a35", "#4a55c8"]
 MARKERS = ["o", "s", "D", "^", "v", "P", "X", "<", ">", "h"]

@@ -65,7 +65,7 @@ def figure(title, rows):
         if most > 1.02 * least:
             axes.fill_between([low, high], [least / 1e9 * low, least / 1e9 * high], [most / 1e9 * low, most / 1e9 * high], color=draw.COLOURS["shade"])
         for bandwidth in (least, most) if most > 1.02 * least else (most,):
-            axes.plot([low, high], [bandwidth / 1e9 * low, bandwidth / 1e9 * high], color=draw.COLOURS["peer"], linewidth=1.5)
+            axes.plot([low, high], [bandwidth / 1e9 * low, bandwidth / 1e9 * high], color=draw.COLOURS["vendor"], linewidth=1.5)
         axes.set_xlabel("operations per byte of the model")
         axes.text(0.0, 1.03, "GFLOP/s", transform=axes.transAxes, fontsize=9, va="bottom", ha="center", color=draw.COLOURS["muted"])
         handles = [Line2D([], [], linestyle="", marker=MARKS[o][0], color=MARKS[o][1], markersize=6) for o in operations]
