@@ -40,7 +40,7 @@ void add_bitmaps(Registry& registry, const std::string& name = "08_spgemm_multig
 void add_binned(Registry& registry, const std::string& name = "08_spgemm_multigpu/binned",
                 const spgemm::Settings& settings = {});
 void add_structure_reuse(Registry& registry, const std::string& name = "08_spgemm_multigpu/structure_reuse",
-                         spgemm::Settings settings = {});
+                         const spgemm::Settings& settings = {});
 /// Where the build has MPI.
 void add_multi_gather(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_gather",
                       const spgemm::Settings& settings = {});

@@ -752,9 +752,15 @@ def forms(results, pattern):
         # Where all choices were timed and this one was not, the matrix has no such row.
         of_all = [*slower.values(), *(1 for m in timed if not m.get("left_out") and m["matrix"] not in slower)]
         most = max(slower, key=slower.get)
+        kinds = {}  # of the generator
+        for matrix, factor in slower.items():
+            kinds.setdefault(matrix.split(":")[1] if matrix.startswith("gen:") else "files", []).append(factor)
+        kinds = sorted(((geometric_mean(f), kind) for kind, f in kinds.items()), reverse=True)
         rows.append([name.removeprefix("without "), str(len(slower)), f"{geometric_mean(slower.values()):.3f}", f"{geometric_mean(of_all):.3f}",
-                     f"{slower[most]:.2f}", label(most), f"{min(slower.values()):.2f}"])
-    return text_of(table_of(["form", "matrices that have rows for it", "mean of these", "mean of all", "most", "on", "least"], rows),
+                     ", ".join(f"{kind} {mean:.2f}" for mean, kind in kinds[:3] if mean >= 1.05), f"{slower[most]:.2f}", label(most),
+                     f"{min(slower.values()):.2f}"])
+    header = ["form", "matrices that have rows for it", "mean of these", "mean of all", "kinds of matrices (from 1.05 on)", "most", "on", "least"]
+    return text_of(table_of(header, rows),
                    "(how many times as long products take without it, its rows going to the next form that fits; means are geometric; of all: "
                    f"1 on a matrix without such rows; {len(timed)} matrices; {source_of(results)})")
 

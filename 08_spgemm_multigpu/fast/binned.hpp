@@ -1,7 +1,10 @@
 #pragma once
-// binned.cu as a plan in two halves, for entries that repeat only the second (structure_reuse.cu).
+// SpGEMM with rows in bins (binned.cu) as a plan in two halves, for entries that repeat only the second
+// (structure_reuse.cu), and for products that are a part of another.
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "08_spgemm_multigpu/fast/rules.hpp"
 #include "common/harness/exec.hpp"
@@ -16,18 +19,40 @@ struct Settings {
   double result_bytes = 0;     ///< C beyond this many bytes is made in batches; 0: beyond what is free
   bool wide_pointers = false;  ///< 64-bit row pointers on the device, also where 32 bits would do
   Offset products = 0;         ///< that the rules go by; 0: the problem's
-  bool count_once = false;     ///< prepare counts, and run() is multiply() alone (structure_reuse.cu)
   double least_trial = 1e-3;   ///< multi_blocks: shorter shares are not dealt again by the clock; 0: always
 };
 
 template <class T>
-class BinnedPlan : public SpgemmPlan<T> {
+class HalvesPlan : public SpgemmPlan<T> {
  public:
   /// Reads structures only: bins the rows and counts their results.
   virtual void count() = 0;
   /// Reads the loaded values: computes C. After count().
   virtual void multiply() = 0;
 
+  /// Counts now, so that run() is multiply() alone.
+  void count_once() {
+    count();
+    is_counted_ = true;
+  }
+  void run() override {
+    if (!is_counted_) count();
+    multiply();
+  }
+
+ protected:
+  bool is_counted_ = false;
+};
+
+/// A product as one graph (recorded.cu): to the current device. Null where it is not to be recorded, or where
+/// what it may need does not fit.
+template <class T>
+std::unique_ptr<HalvesPlan<T>> make_recorded(const SpgemmProblem<T>& problem, Exec& exec,
+                                             const Settings& settings);
+
+template <class T>
+class BinnedPlan : public HalvesPlan<T> {
+ public:
   /// nnz(C). After count().
   virtual Offset results() const = 0;
   /// C's columns and values to the caller's arrays on the host, results() of each. Then these are complete,
@@ -52,11 +77,6 @@ class BinnedPlan : public SpgemmPlan<T> {
   /// Throws OutOfMemory where C is not on the device.
   virtual void advance_by(Offset results) = 0;
   void advance() override { advance_by(results()); }
-
-  void run() override {
-    count();
-    multiply();
-  }
 };
 
 /// Takes A and B to the current device. Throws OutOfDeviceMemory.
@@ -65,10 +85,19 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec
                                            const Settings& settings);
 
 /// The same for a B that is in device memory, whose arrays live longer than the plan; borrow_b() may name other
-/// ones. `products`: of A and B, at least about so many.
+/// ones. `products`: of A and B, at least about so many. No row is split.
 template <class T, class Ptr>
 std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products,
                                            Exec& exec, const Settings& settings);
+
+/// The kernels' positions in A and B run beyond the end of a row: by four blocks' threads, by the products of
+/// 32 entries of A where they are exchanged (ranked_rows.cu), by the entries that a block's warps look at ahead
+/// (rows.hpp), and in searches in B as far as the row is long.
+template <class T>
+bool fits_32_bits(const SpgemmProblem<T>& problem) {
+  const Offset beyond = std::max<Offset>(16384, problem.b->longest_row());
+  return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + beyond);
+}
 
 template <class T>
 Cost binned_cost(const SpgemmProblem<T>& problem);
@@ -76,7 +105,8 @@ Cost binned_cost(const SpgemmProblem<T>& problem);
 template <class T>
 double binned_bytes_of_b(const SpgemmProblem<T>& problem);
 
-/// Its plans as those of an entry.
-Factory binned_plans(const Settings& settings);
+/// What an entry offers: a recorded product where it is small, else one that waits. `count_once`: prepare
+/// counts.
+Factory binned_plans(const Settings& settings, bool count_once = false);
 
 }  // namespace stages::spgemm

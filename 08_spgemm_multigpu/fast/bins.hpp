@@ -55,7 +55,7 @@ struct Bins {
   template <class With>
   void for_each(With&& with) const {
     Index begin = 0;
-    for (int k = 0; k < static_cast<int>(Form::none); ++k) {
+    for (int k = 0; k < static_cast<int>(Form::empty); ++k) {
       const Index size = sizes[static_cast<std::size_t>(k)];
       if (size > 0) with(static_cast<Form>(k), RowList{rows + begin, size});
       begin += size;

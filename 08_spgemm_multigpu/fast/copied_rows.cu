@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kBlock) copy_by_blocks(Factors<T, Ptr> f, RowL
 template <class T, class Ptr>
 void multiply_copied(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                      cudaStream_t stream) {
-  if (form == Form::copy_long) {
+  if (form == Form::copied_long) {
     launch(copy_by_blocks<T, Ptr>, {.grid = blocks_for_rows(list), .block = kBlock, .stream = stream}, f,
            list, c);
   } else {

@@ -13,19 +13,19 @@
 
 namespace stages::spgemm {
 
-/// copied_rows.cu; `form` is copy_short or copy_long. There is nothing to count: a row of C is a row of B.
+/// copied_rows.cu; `form` is copied_short or copied_long. There is nothing to count: a row of C is a row of B.
 template <class T, class Ptr>
 void multiply_copied(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                      cudaStream_t stream);
 
-/// sorted_rows.cu; `form` is one of sort_*.
+/// sorted_rows.cu; `form` is one of sorted_*.
 template <class Ptr>
 void count_sorted(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream);
 template <class T, class Ptr>
 void multiply_sorted(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                      cudaStream_t stream);
 
-/// thread_rows.cu; `form` is thread_32 or thread_16.
+/// thread_rows.cu; `form` is threads_32 or threads_16.
 template <class Ptr>
 void count_by_threads(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream);
 template <class T, class Ptr>
@@ -93,7 +93,7 @@ void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slot
 
 /// window_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1. Counting, by up to `blocks_a_row`
 /// blocks, sets the slots of its rows, what comes before their parts, and their spans; `form` is windows or
-/// windows_small.
+/// small_windows.
 template <class Ptr>
 void count_in_bitmap(const Structures<Ptr>& f, const Words<Ptr>& words, RowList list, const Index* first,
                      const Index* width, Index bitmap_columns, Index blocks_a_row, Index* counts,

@@ -1,8 +1,8 @@
 #pragma once
-// Small products without the host in between. binned.cu waits twice for what the device finds out: how many
-// rows each form has, and how large C is. That and its many calls are most of the time of a small product. So
-// where they cannot be many, every form is launched for as many rows as could have it (with a block a row, in a
-// limited grid: forms.hpp), in lists apart from each other; the kernels read on the device how many
+// Small products without the host in between (recorded.cu). binned.cu waits twice for what the device finds
+// out: how many rows each form has, and how large C is. That and its many calls are most of the time of a small
+// product. So where they cannot be many, every form is launched for as many rows as could have it (with a block
+// a row, in a limited grid: forms.hpp), in lists apart from each other; the kernels read on the device how many
 // there are. C gets as much room as it could need. Nothing is left to wait for, so prepare records the product
 // as a graph, which run() only launches. Forms without rows cost a launch in a graph each, and blocks that find
 // nothing to do; so those that no row can have are left out. Memory: 80 bytes a row of C for the lists.
@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "08_spgemm_multigpu/fast/rules.hpp"
+#include "common/harness/problem.hpp"
 
 namespace stages::spgemm {
 
@@ -22,23 +23,28 @@ struct Bounds {
   Offset results = 0;       ///< at most
 };
 
+template <class T>
+Bounds bounds_of(const SpgemmProblem<T>& problem) {
+  return {problem.a->rows, problem.b->cols, problem.products, problem.max_row_products, problem.result_bound};
+}
+
 /// A row of that form has no fewer products.
 inline Offset least_products(const Rules& rules, Form form) {
   switch (form) {
-    case Form::copy_short: return 1;
-    case Form::copy_long: return Offset{rules.most_copied_short} + 1;
-    case Form::thread_16:
-    case Form::sort_16: return 2;
-    case Form::thread_32:
-    case Form::sort_32: return 17;
-    case Form::sort_64: return 33;
-    case Form::sort_128: return 65;
-    case Form::sort_256: return 129;
+    case Form::copied_short: return 1;
+    case Form::copied_long: return Offset{rules.most_copied_short} + 1;
+    case Form::threads_16:
+    case Form::sorted_16: return 2;
+    case Form::threads_32:
+    case Form::sorted_32: return 17;
+    case Form::sorted_64: return 33;
+    case Form::sorted_128: return 65;
+    case Form::sorted_256: return 129;
     default: return std::max<Offset>(2, Offset{std::min(rules.most_sorted, rules.most_sorted_narrow)} + 1);
   }
 }
 
-/// No more rows have that form, which is not `none`.
+/// No more rows have that form, which is not `empty`.
 inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
   const Offset least = least_products(rules, form);
   if (bounds.row_products < least) return 0;
@@ -49,13 +55,13 @@ inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
 inline bool is_counted_by(const Rules& rules, const Bounds& bounds, Form form) {
   const Index in_warp_table = rules.count_warp_slots / 2;  // products
   switch (form) {
-    case Form::warp_table:
+    case Form::warp_tables:
     case Form::narrow: return true;
     case Form::windows: return bounds.row_products > in_warp_table;
-    case Form::block_table:
+    case Form::block_tables:
       return bounds.row_products > in_warp_table &&
              bounds.cols / rules.count_columns_a_product > in_warp_table;
-    default: return form >= Form::sort_256 && form < Form::copy_short;
+    default: return form >= Form::sorted_256 && form < Form::copied_short;
   }
 }
 
@@ -75,10 +81,10 @@ inline bool is_multiplied_by(const Rules& rules, const Bounds& bounds, Form form
     case Form::ranked:
       return ranked_bytes(width, Offset{kRankedWarps} * results, rules.value_bytes) >
              Offset{rules.ranked_small_bytes};
-    case Form::warp_small: return !all_narrow || rules.warp_small_slots / 2 > rules.narrow_results;
-    case Form::warp_table: return !all_narrow || rules.warp_slots / 2 > rules.narrow_results;
-    case Form::block_table: return !all_ranked || any_sparse(rules.warp_slots / 2);
-    case Form::large_table: return any_sparse(rules.block_slots / 2);
+    case Form::small_tables: return !all_narrow || rules.warp_small_slots / 2 > rules.narrow_results;
+    case Form::warp_tables: return !all_narrow || rules.warp_slots / 2 > rules.narrow_results;
+    case Form::block_tables: return !all_ranked || any_sparse(rules.warp_slots / 2);
+    case Form::large_tables: return any_sparse(rules.block_slots / 2);
     case Form::ranked_spans:
       if (!is_counted_by(rules, bounds, Form::windows)) return false;  // which alone makes spans
       [[fallthrough]];

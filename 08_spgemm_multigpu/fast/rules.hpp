@@ -15,28 +15,27 @@ enum class Form : unsigned char {
   windows,        ///< window_rows.cu: a bitmap; numeric: dense windows of columns, blocks of 16 warps
   ranked_spans,   ///< ranked_rows.cu, numeric only: a span of the columns after the other
   ranked,         ///< ranked_rows.cu, numeric only: a bitmap that knows ranks; blocks of 16 warps
-  ranked_small,   ///< the same with less shared memory
-  windows_small,  ///< numeric only: one pass of a block of four warps
-  large_table,    ///< table_rows.cu: a block, the largest table that a block's shared memory holds
-  block_table,    ///< table_rows.cu: a block with one table
-  copy_long,      ///< copied_rows.cu: one row of B, scaled; a block
+  small_ranked,   ///< the same with less shared memory
+  small_windows,  ///< numeric only: one pass of a block of four warps
+  large_tables,   ///< table_rows.cu: a block, the largest table that a block's shared memory holds
+  block_tables,   ///< table_rows.cu: a block with one table
+  copied_long,    ///< copied_rows.cu: one row of B, scaled; a block
   narrow,         ///< narrow_rows.cu: a warp, a bitmap of the row's range of columns
-  warp_table,     ///< table_rows.cu: a warp with a table of its own
-  warp_small,     ///< table_rows.cu, a smaller table
-  sort_256,       ///< sorted_rows.cu: all products sorted in the registers of 16 lanes
-  sort_128,       ///< of eight lanes
-  sort_64,
-  sort_32,
-  sort_16,
-  thread_32,  ///< thread_rows.cu: a thread sorts them in its registers
-  thread_16,
-  copy_short,  ///< copied_rows.cu: eight lanes
-  none,        ///< no product at all
+  warp_tables,    ///< table_rows.cu: a warp with a table of its own
+  small_tables,   ///< table_rows.cu, a smaller table
+  sorted_256,     ///< sorted_rows.cu: all products sorted in the registers of 16 lanes
+  sorted_128,     ///< of eight lanes
+  sorted_64,
+  sorted_32,
+  sorted_16,
+  threads_32,  ///< thread_rows.cu: a thread sorts them in its registers
+  threads_16,
+  copied_short,  ///< copied_rows.cu: eight lanes
+  empty,         ///< no product at all
 };
-inline constexpr int kForms = static_cast<int>(Form::none) + 1;
+inline constexpr int kForms = static_cast<int>(Form::empty) + 1;
 
-/// As they stand in results, in the same order: some names are others there (warp_small is small_tables
-/// there, warp_table is warp_tables).
+/// The same names, in the same order, for results.
 inline constexpr std::array<const char*, kForms> kFormNames = {
     "windows",      "ranked_spans", "ranked",      "small_ranked", "small_windows",
     "large_tables", "block_tables", "copied_long", "narrow",       "warp_tables",
@@ -146,22 +145,22 @@ struct RowFacts {
 /// The form that rows of `form` get when there are `rows` of them, on a device with `sms` multiprocessors.
 STAGES_HD inline Form form_for_so_many(const Rules& rules, Form form, Index rows, int sms) {
   if (rows >= Offset{rules.thread_rows_a_sm} * sms) return form;
-  return form == Form::thread_32 ? Form::sort_32 : form == Form::thread_16 ? Form::sort_16 : form;
+  return form == Form::threads_32 ? Form::sorted_32 : form == Form::threads_16 ? Form::sorted_16 : form;
 }
 
 /// What is decided before anything is known of results. `windows` is no form here: it says that the rule
 /// needs the width, and counting_form() then decides.
 STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Index rows_of_b) {
   if (rows_of_b <= 1) {
-    if (products == 0) return Form::none;
-    return products <= rules.most_copied_short ? Form::copy_short : Form::copy_long;
+    if (products == 0) return Form::empty;
+    return products <= rules.most_copied_short ? Form::copied_short : Form::copied_long;
   }
-  if (products <= rules.most_by_threads) return products > 16 ? Form::thread_32 : Form::thread_16;
+  if (products <= rules.most_by_threads) return products > 16 ? Form::threads_32 : Form::threads_16;
   if (products > rules.most_sorted) return Form::windows;
-  if (products > 128) return Form::sort_256;
-  if (products > 64) return Form::sort_128;
-  if (products > 32) return Form::sort_64;
-  return products > 16 ? Form::sort_32 : Form::sort_16;
+  if (products > 128) return Form::sorted_256;
+  if (products > 64) return Form::sorted_128;
+  if (products > 32) return Form::sorted_64;
+  return products > 16 ? Form::sorted_32 : Form::sorted_16;
 }
 
 /// Whether a row that could be sorted has another form if its range has no more columns than it has products.
@@ -181,8 +180,8 @@ STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
   if (early != Form::windows) return early;
   const bool dense = row.width / rules.count_columns_a_product <= row.products;
   if (dense && narrow) return Form::narrow;
-  if (row.products <= rules.count_warp_slots / 2) return Form::warp_table;
-  if (!dense && row.products <= rules.count_block_slots / 2) return Form::block_table;
+  if (row.products <= rules.count_warp_slots / 2) return Form::warp_tables;
+  if (!dense && row.products <= rules.count_block_slots / 2) return Form::block_tables;
   return Form::windows;
 }
 
@@ -190,26 +189,26 @@ STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
 /// it has also cut the row into spans whose ranks and sums fit.
 STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset products, Index width,
                                        Index results, bool has_spans) {
-  if (counted >= Form::sort_256 || counted == Form::copy_long) return counted;
+  if (counted >= Form::sorted_256 || counted == Form::copied_long) return counted;
   const bool one_warp = counted != Form::windows;
   if (one_warp && width / rules.narrow_columns_a_product <= products && width <= rules.narrow_columns &&
       results <= rules.narrow_results)
     return Form::narrow;
-  if (one_warp && results <= rules.warp_small_slots / 2) return Form::warp_small;
-  if (one_warp && results <= rules.warp_slots / 2) return Form::warp_table;
+  if (one_warp && results <= rules.warp_small_slots / 2) return Form::small_tables;
+  if (one_warp && results <= rules.warp_slots / 2) return Form::warp_tables;
   const bool dense = width / rules.window_columns_a_result <= results;
   const Offset apart = ranked_bytes(width, Offset{kRankedWarps} * results, rules.value_bytes);
   const bool fits_apart = apart <= rules.ranked_bytes;
   if (dense && width <= kSmallWindowWarps * rules.window_small_columns &&
       (one_warp || (width / 2 <= results && !fits_apart)))
-    return Form::windows_small;
+    return Form::small_windows;
   if ((dense || !one_warp) && results <= kMostRanks) {
     const Offset needs = fits_apart ? apart : ranked_bytes(width, results, rules.value_bytes);
-    if (needs <= rules.ranked_small_bytes) return Form::ranked_small;
+    if (needs <= rules.ranked_small_bytes) return Form::small_ranked;
     if (needs <= rules.ranked_bytes) return Form::ranked;
   }
-  if (!dense && results <= rules.block_slots / 2) return Form::block_table;
-  if (!dense && results <= rules.large_slots / 2) return Form::large_table;
+  if (!dense && results <= rules.block_slots / 2) return Form::block_tables;
+  if (!dense && results <= rules.large_slots / 2) return Form::large_tables;
   return has_spans && width / rules.span_columns_a_result > results ? Form::ranked_spans : Form::windows;
 }
 

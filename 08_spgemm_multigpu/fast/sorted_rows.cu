@@ -268,20 +268,20 @@ void count_in_shape(const Structures<Ptr>& f, RowList list, Index* counts, cudaS
 
 template <class Ptr>
 void count_sorted(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream) {
-  if (form == Form::sort_16) return count_in_shape<8, 2>(f, list, counts, stream);
-  if (form == Form::sort_32) return count_in_shape<8, 4>(f, list, counts, stream);
-  if (form == Form::sort_64) return count_in_shape<8, 8>(f, list, counts, stream);
-  if (form == Form::sort_128) return count_in_shape<8, 16>(f, list, counts, stream);
+  if (form == Form::sorted_16) return count_in_shape<8, 2>(f, list, counts, stream);
+  if (form == Form::sorted_32) return count_in_shape<8, 4>(f, list, counts, stream);
+  if (form == Form::sorted_64) return count_in_shape<8, 8>(f, list, counts, stream);
+  if (form == Form::sorted_128) return count_in_shape<8, 16>(f, list, counts, stream);
   count_in_shape<16, 16>(f, list, counts, stream);
 }
 
 template <class T, class Ptr>
 void multiply_sorted(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                      cudaStream_t stream) {
-  if (form == Form::sort_16) return multiply_in_shape<8, 2>(f, list, c, stream);
-  if (form == Form::sort_32) return multiply_in_shape<8, 4>(f, list, c, stream);
-  if (form == Form::sort_64) return multiply_in_shape<8, 8>(f, list, c, stream);
-  if (form == Form::sort_128) return multiply_in_shape<8, 16>(f, list, c, stream);
+  if (form == Form::sorted_16) return multiply_in_shape<8, 2>(f, list, c, stream);
+  if (form == Form::sorted_32) return multiply_in_shape<8, 4>(f, list, c, stream);
+  if (form == Form::sorted_64) return multiply_in_shape<8, 8>(f, list, c, stream);
+  if (form == Form::sorted_128) return multiply_in_shape<8, 16>(f, list, c, stream);
   multiply_in_shape<16, 16>(f, list, c, stream);
 }
 

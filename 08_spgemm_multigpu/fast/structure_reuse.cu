@@ -12,12 +12,11 @@
 #include "08_spgemm_multigpu/stage.hpp"
 
 namespace stages {
-void add_structure_reuse(Registry& registry, const std::string& name, spgemm::Settings settings) {
-  settings.count_once = true;
+void add_structure_reuse(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add({.name = name,
                 .idea = "the second half of binned: rows are counted and binned in prepare",
                 .claims = {.structure_reuse = true}},
-               spgemm::binned_plans(settings));
+               spgemm::binned_plans(settings, true));
 }
 
 }  // namespace stages

@@ -275,7 +275,7 @@ void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& 
 template <class Ptr>
 void count_by_threads(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream) {
   const LaunchConfig config{.grid = blocks_for(list.count, kBlock), .block = kBlock, .stream = stream};
-  if (form == Form::thread_16) {
+  if (form == Form::threads_16) {
     launch(count_rows<16, Ptr>, config, f, list, counts);
   } else {
     launch(count_rows<32, Ptr>, config, f, list, counts);
@@ -285,7 +285,7 @@ void count_by_threads(const Structures<Ptr>& f, RowList list, Form form, Index* 
 template <class T, class Ptr>
 void multiply_by_threads(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                          cudaStream_t stream) {
-  if (form == Form::thread_16) return multiply_in_shape<16>(f, list, c, stream);
+  if (form == Form::threads_16) return multiply_in_shape<16>(f, list, c, stream);
   multiply_in_shape<32>(f, list, c, stream);
 }
 

@@ -57,8 +57,8 @@ std::vector<Facts> borders_of(const Rules& rules, Index most_products, Index mos
     const Forms after = forms_of(rules, high);
     const bool of_counting = before.counting != after.counting;
     const auto [at, is_new] = cheapest.try_emplace(
-        {fact, before.counting, after.counting, of_counting ? Form::none : before.multiplying,
-         of_counting ? Form::none : after.multiplying},
+        {fact, before.counting, after.counting, of_counting ? Form::empty : before.multiplying,
+         of_counting ? Form::empty : after.multiplying},
         low, high);
     if (!is_new && low < at->second.first) at->second = {low, high};
   };
@@ -148,8 +148,8 @@ void multiply_at_borders() {
       EXPECT_EQ(value(k), expected[k]) << name;
     }
     // On a device with little shared memory there is one size of large tables, and of ranked rows.
-    const bool has_none = form == Form::none ||
-                          (form == Form::large_table && rules.large_slots == rules.block_slots) ||
+    const bool has_none = form == Form::empty ||
+                          (form == Form::large_tables && rules.large_slots == rules.block_slots) ||
                           (form == Form::ranked && rules.ranked_bytes == rules.ranked_small_bytes);
     EXPECT_TRUE(has_none || meant[k] + value(k) > 0) << name << ": no row here has this form";
   }
