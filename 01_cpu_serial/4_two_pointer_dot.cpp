@@ -10,7 +10,7 @@
 // 511 of its 8191 columns, and A has 784,379 in 8191 rows: 7.8e8 steps, for 4.5e6 products.
 //
 // The original course code had this method with faults: its loops moved A's pointer without testing the end of
-// the row, and so read on into the next row; a repeated entry counted once in B but added up in A (here
+// the row, and so read on into the next row; a repeated non-zero counted once in B but added up in A (here
 // nothing repeats); its conversion to columns looped over the number of rows, which is right for square
 // matrices only; and it dropped positions of C whose value was zero, where here any meeting of indices counts.
 //

@@ -2,7 +2,7 @@
 //
 // The idea: 5_gustavson_sorted.cpp lists the columns of a row and sorts them. Here a bitmap with a bit for each
 // column remembers which places were touched. Reading it word by word gives the columns in ascending order, so
-// nothing is sorted; the bits, not the values, say what belongs to C, so an entry that cancels to zero stays.
+// nothing is sorted; the bits, not the values, say what belongs to C, so a sum that cancels to zero stays.
 //
 // And bits can be counted. So it runs twice: the symbolic pass only sets bits and counts them, which sizes C
 // exactly, so its arrays need not grow; the numeric pass fills it. Both leave bitmap and accumulator all zero

@@ -1,6 +1,6 @@
 // Gustavson's algorithm with a hash table.
 //
-// The idea: where row i of C has far fewer entries than the matrix has columns, a place for each column is
+// The idea: where row i of C has far fewer non-zeros than the matrix has columns, a place for each column is
 // wasteful. Instead there is a table of twice the row's products, rounded up to a power of two. A column's
 // place is found by hashing and, where it is taken, by trying the next ones. A row of 20 products works in 64
 // places, which stay in the first-level cache however wide the matrix is.

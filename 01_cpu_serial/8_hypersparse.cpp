@@ -29,14 +29,14 @@ constexpr Index kNone = -1;
 
 /// The rows of a CSR matrix that are not empty: row ids[s] holds positions row_ptr[s] .. row_ptr[s + 1] - 1
 /// of the CSR matrix's columns and values, which are the same ones.
-struct Rows {
+struct NonEmptyRows {
   Buffer<Index> ids;
   Buffer<Offset> row_ptr;
 };
 
 template <class T>
-Rows rows_of(const Csr<T>& a) {
-  Rows rows;
+NonEmptyRows rows_of(const Csr<T>& a) {
+  NonEmptyRows rows;
   for (Index i = 0; i < a.rows; ++i) {
     if (a.row_nnz(i) == 0) continue;
     rows.ids.push_back(i);
@@ -80,7 +80,7 @@ class Places {
 
 /// A product on its way to its column.
 template <class T>
-struct Product {
+struct Term {
   Index column;
   T value;
 };
@@ -106,11 +106,11 @@ class Hypersparse final : public HostSpgemmPlan<T> {
     return problem_cost(problem)
         .with_work(nnz_a + static_cast<double>(problem.products) * std::max(log_row, 1.0))
         .plus_memory(24 * rows_a + (12 + 32) * rows_b + sizeof(Index) * nnz_a +
-                     2.0 * sizeof(Product<T>) * static_cast<double>(problem.max_row_products));
+                     2.0 * sizeof(Term<T>) * static_cast<double>(problem.max_row_products));
   }
 
   void reset() override {
-    c_rows_ = Rows();
+    c_rows_ = NonEmptyRows();
     HostSpgemmPlan<T>::reset();
   }
 
@@ -145,7 +145,7 @@ class Hypersparse final : public HostSpgemmPlan<T> {
   }
 
  private:
-  /// Notes for each entry of A where its row of B is. Returns the number of products.
+  /// Notes for each non-zero of A where its row of B is. Returns the number of products.
   Offset find_rows() {
     Phase phase(exec_, "find rows");
     Offset products = 0;
@@ -175,9 +175,9 @@ class Hypersparse final : public HostSpgemmPlan<T> {
     }
     if (products_.empty()) return 0;
     std::stable_sort(products_.begin(), products_.end(),
-                     [](const Product<T>& u, const Product<T>& v) { return u.column < v.column; });
+                     [](const Term<T>& u, const Term<T>& v) { return u.column < v.column; });
     Offset count = 0;
-    for (const Product<T>& product : products_) {
+    for (const Term<T>& product : products_) {
       if (count > 0 && columns[count - 1] == product.column) {
         values[count - 1] += product.value;
         continue;
@@ -189,12 +189,12 @@ class Hypersparse final : public HostSpgemmPlan<T> {
   }
 
   Exec& exec_;
-  Rows a_rows_;
-  Rows b_rows_;
-  Rows c_rows_;  // of C: its columns and values are c_'s
+  NonEmptyRows a_rows_;
+  NonEmptyRows b_rows_;
+  NonEmptyRows c_rows_;  // of C: its columns and values are c_'s
   Places b_places_;
-  Buffer<Index> b_place_;  // for each entry of A, the place of its row of B
-  std::vector<Product<T>> products_;
+  Buffer<Index> b_place_;  // for each non-zero of A, the place of its row of B
+  std::vector<Term<T>> products_;
 };
 
 }  // namespace

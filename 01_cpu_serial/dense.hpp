@@ -18,7 +18,7 @@ class DenseSpmvPlan : public HostSpmvPlan<T> {
 
   static Cost cost(const SpmvProblem<T>& problem) {
     return problem_cost(problem)
-        .with_work(static_cast<double>(problem.a->rows) * problem.a->cols * problem.products)
+        .with_work(static_cast<double>(problem.a->rows) * problem.a->cols * problem.n_vectors)
         .plus_memory(dense_bytes(problem));
   }
   /// Why A doesn't fit into memory, with both sizes.

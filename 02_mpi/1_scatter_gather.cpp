@@ -6,7 +6,7 @@
 // own already lie where they belong (MPI_IN_PLACE). Read run() from top to bottom: it is the whole program.
 // check() turns an error code of MPI into an error with a text.
 //
-// What the course project's version got wrong: it cut A in the middle of rows, so that C held several entries
+// What the course project's version got wrong: it cut A in the middle of rows, so that C held several non-zeros
 // at one place, each a part of the sum; here shares are whole rows. It padded the last share with zeros, to
 // make all equally long; MPI_Scatterv takes shares as long as they are. It gathered the values into the array
 // of the columns; here each array has its own MPI_Gatherv. Every rank sorted B into columns again; here rank 0
@@ -17,7 +17,7 @@
 //
 // Input: any CSR matrices of fewer than 2^31 non-zeros, also in C: the counts of MPI are int. (The next
 // entries use common/mpi/transfer.hpp, which sends any size.) Cost: as two_pointer_dot, over ranks; messages
-// of up to nnz(A) + (ranks - 1) x nnz(B) + nnz(C) entries, all from or to rank 0.
+// of up to nnz(A) + (ranks - 1) x nnz(B) + nnz(C) non-zeros, all from or to rank 0.
 
 #include <fmt/format.h>
 
@@ -122,7 +122,7 @@ class ScatterGather final : public SpgemmPlan<T> {
     phase.emplace(exec_, "wait");
     check(MPI_Barrier(comm_), "waiting for all ranks");
     const double distributed = mpi::seconds_since(placed);
-    // Gather: first how many entries of C each rank has, then the lengths of its rows, columns and values.
+    // Gather: first how many non-zeros of C each rank has, then the lengths of its rows, columns and values.
     phase.emplace(exec_, "gather");
     const int my_results = static_cast<int>(c_.col_idx.size());
     std::vector<int> counts(places() - 1), first(places());
@@ -205,7 +205,7 @@ class ScatterGather final : public SpgemmPlan<T> {
     a_values_.resize(a_columns_.size());
   }
 
-  /// This rank's rows of C, and how many entries each has. Returns the seconds that it took.
+  /// This rank's rows of C, and how many non-zeros each has. Returns the seconds that it took.
   double multiply() {
     const auto start = std::chrono::steady_clock::now();
     // On rank 0 these arrays will hold all of C: what is reserved and not yet written takes no memory.

@@ -3,7 +3,7 @@
 // The idea: 1_scatter_gather.cpp lets each row of A meet each column of B. Here each rank multiplies as
 // fast/gustavson_adaptive.cpp of step 1 does: a row of C is the sum of the rows of B that the row of A names.
 // So B is broadcast by rows, as it is, and rank 0 makes no columns of it. The ranks have the same rows of A as
-// before: equal shares of its entries.
+// before: equal shares of its non-zeros.
 //
 // How it is written is new, too: the calls of MPI are behind common/mpi, which every entry from here on uses
 // (scattered_rows.hpp).

@@ -1,14 +1,14 @@
 // SpGEMM over processes, with shares of rows that take equally long.
 //
-// The idea: in 2_gustavson.cpp ranks have equally many entries of A, and all wait for the slowest. What row i
-// of C really does are its products: the sum of nnz(B(k, :)) over the entries (i, k) of A. Here rows are dealt
-// by these, and one more for each row. But products are no time either, so this deal is only tried out, and
-// rows are dealt again by the time that each rank took. Where one row takes longer than a share, it bounds the
-// speed-up.
+// The idea: in 2_gustavson.cpp ranks have equally many non-zeros of A, and all wait for the slowest. What row i
+// of C really does are its products: the sum of nnz(B(k, :)) over the non-zeros (i, k) of A. Here rows are
+// dealt by these, and one more for each row. But products are no time either, so this deal is only tried out,
+// and rows are dealt again by the time that each rank took. Where one row takes longer than a share, it bounds
+// the speed-up.
 //
 // On the project's pair, whose rows are alike, this gains nothing. On two ranks it gains little on any matrix
-// that was measured: half of the entries of A take nearly half of the time there, also where they have far more
-// than half of the products. See measured.md, and notes.md for 16 ranks.
+// that was measured: half of the non-zeros of A take nearly half of the time there, also where they have far
+// more than half of the products. See measured.md, and notes.md for 16 ranks.
 //
 // Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks. The constructor takes up
 // to four trials of three to six products each (deal_rows_by_time in common/mpi/spgemm_plan.cpp). Messages as

@@ -1,15 +1,16 @@
-// SpGEMM over processes on one node, where no entry is sent: operands and result in memory that all ranks see.
+// SpGEMM over processes on one node, where no non-zero is sent: operands and result in memory that all ranks
+// see.
 //
 // The idea: MPI can give the ranks of a node a piece of memory that all see (MPI_Win_allocate_shared). Rank 0
 // puts A and B there once, and every rank reads its rows of A, and the rows of B that it needs, where they
-// are. Each rank makes its rows of C in its own memory, because nobody knows how many entries they will have;
+// are. Each rank makes its rows of C in its own memory, because nobody knows how many non-zeros they will have;
 // MPI_Exscan over these counts then tells each rank where its rows begin in C, and all of them write at once
 // to where C is wanted. There is no gather.
 //
-// Each entry of C is written twice, once by the kernel and once into the window. Counting first would allow to
-// write it once, but costs a pass over all products, which is dearer wherever C has fewer entries than there
-// are products. Memory that is mapped for the first time is slow: each page faults on every rank that touches
-// it. Windows only grow and are kept, so this belongs to the warm-up.
+// Each non-zero of C is written twice, once by the kernel and once into the window. Counting first would allow
+// to write it once, but costs a pass over all products, which is dearer wherever C has fewer non-zeros than
+// there are products. Memory that is mapped for the first time is slow: each page faults on every rank that
+// touches it. Windows only grow and are kept, so this belongs to the warm-up.
 //
 // Several nodes share no memory. Then each node has its window; A and B are broadcast among the first ranks of
 // the nodes, C is put together on each node, and the first ranks send their pieces to rank 0. A note says so,
@@ -193,20 +194,20 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
     const mpi::MpiCommunicator& ranks = this->ranks_;
     c_.fence();  // nobody still reads the C before this one
     const Place in_node = place_of(c_part_.nnz(), ranks.node());
-    Place node{0, in_node.total};  // where this node's entries begin in C, and the nnz of C
+    Place node{0, in_node.total};  // where this node's non-zeros begin in C, and the nnz of C
     if (ranks.nodes() > 1) {
       if (ranks.node_rank() == 0) node = place_of(in_node.total, ranks.leaders());
       mpi::broadcast(&node, 1, 0, ranks.node());
     }
     nnz_ = node.total;
-    const bool home = ranks.node_index() == 0;  // here C is whole, elsewhere only the node's entries
+    const bool home = ranks.node_index() == 0;  // here C is whole, elsewhere only the node's non-zeros
     c_.reserve(this->shape_.rows, home ? nnz_ : in_node.total);
     write_rows(in_node.before + node.before, in_node.before + (home ? node.before : 0));
     c_.fence();
     if (ranks.nodes() > 1 && ranks.node_rank() == 0) gather_between_nodes(node.before, in_node.total);
   }
 
-  /// Writes this rank's rows: their row pointers count from `first_entry` in C, their entries go to `to` on.
+  /// Writes this rank's rows: their row pointers count from `first_entry` in C, their non-zeros go to `to` on.
   void write_rows(Offset first_entry, Offset to) {
     Offset* row_ptr = c_.row_ptr() + first_row_;
     if (first_row_ == 0 && this->ranks_.node_rank() == 0) row_ptr[0] = 0;

@@ -2,7 +2,7 @@
 //
 // The idea: C = alpha A B + beta C with A's rows dealt by nnz, and B and C by rows the same way. A rank
 // fetches the rows of B that its columns name. A message has n_cols times the bytes of SpMV's, and the
-// multiplication takes less than n_cols times as long, because an entry of A is read once for all columns. So
+// multiplication takes less than n_cols times as long, because a non-zero of A is read once for all columns. So
 // bytes may weigh more than in SpMV, also those of a rank's own rows, which are copied to where the fetched
 // ones come: on one rank that copy takes up to 0.6 times as long as the multiplication (measured.md). The
 // number of messages, the same for any n_cols, weighs less.

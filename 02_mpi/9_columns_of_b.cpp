@@ -3,13 +3,14 @@
 //
 // The idea: dot products need B by columns, and B comes by rows. In the course project's version every rank
 // sorted all of B. Its report plans that all ranks sort it together, each a p-th, and never tried that. So:
-// each rank has some rows of B, of about equal nnz. The ranks sum up how many entries each column has; then
+// each rank has some rows of B, of about equal nnz. The ranks sum up how many non-zeros each column has; then
 // each knows where every column begins, and which columns belong to which rank, if all get about equal nnz.
-// An all-to-all sends each entry to the owner of its column, who brings its entries into order. An all-gather
-// brings the pieces to all ranks, as each needs all columns. `..._on_one`: rank 0 does it, and broadcasts.
+// An all-to-all sends each non-zero to the owner of its column, who brings its non-zeros into order. An
+// all-gather brings the pieces to all ranks, as each needs all columns. `..._on_one`: rank 0 does it, and
+// broadcasts.
 //
-// Order by sorting takes n log n steps for n entries. Order by counting takes n: it is known where a column
-// begins, and entries arrive in the order of their rows, so each goes to the next free place of its column.
+// Order by sorting takes n log n steps for n non-zeros. Order by counting takes n: it is known where a column
+// begins, and non-zeros arrive in the order of their rows, so each goes to the next free place of its column.
 // It is a merge of the rows of B that compares nothing.
 //
 // Look at the phase "columns of B" and its parts: "to owners" (count, deal and send), "order", and "to all".
@@ -18,7 +19,7 @@
 //
 // Input: any CSR matrices, any number of ranks. In a chain B is converted in the first round alone. Cost on a
 // rank: n log n or n steps, of n = nnz(B)/p by all, and the columns of B; then two_pointer_dot's, over ranks.
-// Messages: B's rows to the ranks, (row, column, value) of each entry to its owner, B to each rank.
+// Messages: B's rows to the ranks, (row, column, value) of each non-zero to its owner, B to each rank.
 
 #include <algorithm>
 #include <tuple>
@@ -132,7 +133,7 @@ class ColumnsOfB final : public GatheredToRoot<T> {
     owners_.resize(ranks() + 1, this->shape_.cols);
   }
 
-  /// Calls visit(entry) for this rank's entries of B, row by row.
+  /// Calls visit(entry) for this rank's non-zeros of B, row by row.
   template <class Visit>
   void for_each_entry(Visit&& visit) const {
     const Index first_row = b_bounds_[this->me()];
@@ -217,7 +218,7 @@ class ColumnsOfB final : public GatheredToRoot<T> {
   }
 
   std::size_t ranks() const { return static_cast<std::size_t>(this->ranks_.size()); }
-  /// Where the columns of rank r begin among the entries of B by columns.
+  /// Where the columns of rank r begin among the non-zeros of B by columns.
   Offset first_entry(std::size_t r) const { return columns_.col_ptr[static_cast<std::size_t>(owners_[r])]; }
 
   bool by_all_;
@@ -226,7 +227,7 @@ class ColumnsOfB final : public GatheredToRoot<T> {
   Csr<T> b_part_;
   std::vector<Buffer<Triplet<T>>> outgoing_;  // for each rank
   Buffer<Triplet<T>> entries_;                // of this rank's columns
-  Buffer<Offset> next_;                       // place for the next entry of each of them
+  Buffer<Offset> next_;                       // place for the next non-zero of each of them
   kernels::Columns columns_;                  // of B
   Buffer<T> b_values_;                        // by columns
 };

@@ -15,7 +15,7 @@ struct DistributedCsr {
   Csr<T> mine;       ///< row 0 is row bounds[rank]
 };
 
-/// Rows of B that this rank's columns of A name, as a matrix of its own. Where A has fewer entries here than
+/// Rows of B that this rank's columns of A name, as a matrix of its own. Where A has fewer non-zeros here than
 /// B has rows it holds these rows alone, and A's columns are renumbered; else, as when A fills in, that would
 /// cost more than it saves: it has all rows of B, the others empty. Everything that is fetched is fetched again
 /// at the next call; the memory is kept.
@@ -37,7 +37,7 @@ class RowFetcher {
   void exchange_lengths(const DistributedCsr<T>& b);
   void exchange_entries(const DistributedCsr<T>& b);
   bool sends_in_place(std::size_t rank) const;
-  /// Where the entries of rank `rank` begin in rows_.
+  /// Where the non-zeros of rank `rank` begin in rows_.
   Offset entries_from(std::size_t rank, const DistributedCsr<T>& b) const {
     const Offset row = renumbers_ ? requests_.receive_bounds[rank] : b.bounds[rank];
     return rows_.row_ptr[static_cast<std::size_t>(row)];
@@ -48,7 +48,7 @@ class RowFetcher {
   NeededRows needed_;
   Requests requests_;
   Csr<T> rows_;
-  std::vector<Offset> packed_bounds_;  ///< where the entries for each rank begin in the packed arrays
+  std::vector<Offset> packed_bounds_;  ///< where the non-zeros for each rank begin in the packed arrays
   Buffer<Index> send_lengths_;
   Buffer<Index> receive_lengths_;
   Buffer<Index> packed_columns_;

@@ -19,11 +19,11 @@ class SpmvOnRanks : public SpmvPlan<T> {
   static constexpr Needs kNeeds = {.several_ranks = true, .mpi = true};
   SpmvOnRanks(const SpmvProblem<T>& problem, Exec& exec)
       : matrix_(problem.a.get(), *ranks_of(exec)), exec_(exec), ranks_(*ranks_of(exec)) {
-    facts_ = {problem.mode, problem.products};
+    facts_ = {problem.mode, problem.n_vectors};
     broadcast(&facts_, 1, 0, ranks_.comm());
-    clocks_ = Clocks(facts_.products);
-    x_.resize(elements(matrix_.operand_count(), chain() ? 1 : facts_.products));
-    y_.resize(elements(matrix_.mine().rows, facts_.products));
+    clocks_ = Clocks(facts_.n_vectors);
+    x_.resize(elements(matrix_.operand_count(), chain() ? 1 : facts_.n_vectors));
+    y_.resize(elements(matrix_.mine().rows, facts_.n_vectors));
     halo_.resize(static_cast<std::size_t>(matrix_.needed()));
     measure_whole_ = [this] { measure_root_to_root(); };
   }
@@ -49,7 +49,7 @@ class SpmvOnRanks : public SpmvPlan<T> {
     const auto start = std::chrono::steady_clock::now();
     const Offset sent = bytes_sent();
     double compute = 0;
-    for (Index j = 0; j < facts_.products; ++j) {
+    for (Index j = 0; j < facts_.n_vectors; ++j) {
       const T* x = chain() && j > 0 ? y_.data() + elements(matrix_.mine().rows, j - 1)
                                     : x_.data() + elements(matrix_.operand_count(), chain() ? 0 : j);
       compute += product(x, y_.data() + elements(matrix_.mine().rows, j));
@@ -61,7 +61,7 @@ class SpmvOnRanks : public SpmvPlan<T> {
 
   Dense<T> fetch() override {
     Dense<T> y;
-    if (ranks_.rank() == 0) y = Dense<T>(matrix_.whole_rows(), facts_.products, Layout::col_major);
+    if (ranks_.rank() == 0) y = Dense<T>(matrix_.whole_rows(), facts_.n_vectors, Layout::col_major);
     gather_y(y.data.data());
     return y;
   }
@@ -94,7 +94,7 @@ class SpmvOnRanks : public SpmvPlan<T> {
   void scatter_x() {
     const std::vector<Offset> bounds(matrix_.operand_rows().begin(), matrix_.operand_rows().end());
     const Offset sent = bytes_sent();
-    for (Index j = 0; j < (chain() ? 1 : facts_.products); ++j)
+    for (Index j = 0; j < (chain() ? 1 : facts_.n_vectors); ++j)
       scatter(root_x_ == nullptr ? nullptr : root_x_ + elements(matrix_.operand_rows().back(), j),
               x_.data() + elements(matrix_.operand_count(), j), bounds, 0, ranks_.comm());
     bytes_.scatter = bytes_sent() - sent;
@@ -103,7 +103,7 @@ class SpmvOnRanks : public SpmvPlan<T> {
   void gather_y(T* whole) {
     const std::vector<Offset> bounds(matrix_.rows().begin(), matrix_.rows().end());
     const Offset sent = bytes_sent();
-    for (Index j = 0; j < facts_.products; ++j)
+    for (Index j = 0; j < facts_.n_vectors; ++j)
       gather(y_.data() + elements(matrix_.mine().rows, j),
              whole == nullptr ? nullptr : whole + elements(matrix_.whole_rows(), j), bounds, 0,
              ranks_.comm());
@@ -113,7 +113,7 @@ class SpmvOnRanks : public SpmvPlan<T> {
   /// The clock of a user whose x and y are on rank 0, which run() isn't. The first time is the warm-up.
   void measure_root_to_root() {
     Dense<T> y;
-    if (ranks_.rank() == 0) y = Dense<T>(matrix_.whole_rows(), facts_.products, Layout::col_major);
+    if (ranks_.rank() == 0) y = Dense<T>(matrix_.whole_rows(), facts_.n_vectors, Layout::col_major);
     for (int k = 0; k < 4; ++k) {
       check(MPI_Barrier(ranks_.comm()), "starting together");
       const auto start = std::chrono::steady_clock::now();
@@ -127,7 +127,7 @@ class SpmvOnRanks : public SpmvPlan<T> {
 
   struct Facts {
     Mode mode = Mode::single;
-    Index products = 1;
+    Index n_vectors = 1;
   };
 
   Exec& exec_;

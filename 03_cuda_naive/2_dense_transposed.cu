@@ -19,7 +19,7 @@
 namespace stages {
 namespace {
 
-constexpr int kBlock = 128;  ///< threads of a block
+constexpr unsigned kBlock = 128;  ///< threads of a block
 
 /// y = A x with element (i, j) of A at a.data[j * a.ld + i].
 template <class T>

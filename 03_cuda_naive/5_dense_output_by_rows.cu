@@ -5,7 +5,7 @@
 //
 // Does it pay? Not on the course project's pair, on an H100: there this kernel takes six times as long. A
 // thread has one store, and up to two hundred steps, so the steps decide. 16 neighbouring threads now walk
-// along one row of A and 16 different columns of B. In that B only every 16th column has entries: two lanes
+// along one row of A and 16 different columns of B. In that B only every 16th column has non-zeros: two lanes
 // of a warp work, and 30 wait. In rung 4 a warp has two neighbouring columns of B: 16 of its lanes have work,
 // or none, and then the warp is done at once.
 //

@@ -22,8 +22,8 @@
 namespace stages {
 namespace {
 
-constexpr int kBlock = 128;    ///< threads of a block
-constexpr Index kTile = 4096;  ///< elements of x in shared memory
+constexpr unsigned kBlock = 128;  ///< threads of a block
+constexpr Index kTile = 4096;     ///< elements of x in shared memory
 
 /// y = A x with element (i, j) of A at a.data[j * a.ld + i].
 template <class T>

@@ -19,8 +19,8 @@
 namespace stages {
 namespace {
 
-constexpr int kBlock = 128;   ///< threads of a block
-constexpr Index kBatch = 16;  ///< loads of the matrix that a thread has in flight
+constexpr unsigned kBlock = 128;  ///< threads of a block
+constexpr Index kBatch = 16;      ///< loads of the matrix that a thread has in flight
 
 /// y = A x with element (i, j) of A at a.data[j * a.ld + i].
 template <class T>

@@ -23,7 +23,6 @@ constexpr int kWarps = 32;  ///< threads of a row: one in each warp
 constexpr int kBlock = kRows * kWarps;
 constexpr Index kTile = 4096;  ///< elements of x in shared memory
 constexpr Index kBatch = 16;   ///< loads of the matrix that a thread has in flight
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 /// y = A x with element (i, j) of A at a.data[j * a.ld + i].
 template <class T>

@@ -6,7 +6,7 @@
 // are random, so the block copies x to shared memory first. From there a random read costs a few times as much
 // as a regular one, where lanes meet in a bank. From the caches it would ask for up to 32 sectors, not four.
 //
-// What is wrong with it: neighbouring threads read w entries apart, as in 03_cuda_naive/1_dense_row_major.cu.
+// What is wrong with it: neighbouring threads read w non-zeros apart, as in 03_cuda_naive/1_dense_row_major.cu.
 // One load of a warp touches 32 sectors. 2_equal_rows.cu stores the same numbers in another order.
 //
 // Input: equally long rows, and an x that fits into shared memory; others are refused. Cost: nnz
@@ -30,10 +30,10 @@ __global__ void two_arrays(TwoArrays<T> a, const T* x, T* y) {
   T* shared_x = dynamic_shared<T>();
   for (Index j = static_cast<Index>(threadIdx.x); j < a.cols; j += kBlock) shared_x[j] = x[j];
   __syncthreads();
-  const unsigned row = blockIdx.x * kBlock + threadIdx.x;
-  if (row >= static_cast<unsigned>(a.rows)) return;
-  const Index* column = a.col_idx + Offset{row} * a.row_nnz;
-  const T* value = a.values + Offset{row} * a.row_nnz;
+  const Offset row = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (row >= a.rows) return;
+  const Index* column = a.col_idx + row * a.row_nnz;
+  const T* value = a.values + row * a.row_nnz;
   T sum = 0;
 #pragma unroll 8
   for (Index k = 0; k < a.row_nnz; ++k) sum += value[k] * shared_x[column[k]];

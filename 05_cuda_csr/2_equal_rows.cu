@@ -1,6 +1,6 @@
-// SpMV on two arrays with the k-th entries of all rows side by side: ELLPACK.
+// SpMV on two arrays with the k-th non-zeros of all rows side by side: ELLPACK.
 //
-// The idea: the kernel of 1_two_arrays.cu, and only the order of the numbers changes. Entry k of row i lies
+// The idea: the kernel of 1_two_arrays.cu, and only the order of the numbers changes. Non-zero k of row i lies
 // at k * rows + i. At step k the 32 threads of a warp read 32 neighbouring columns and 32 neighbouring
 // values: the loads coalesce. The field calls this form ELLPACK. It also pads shorter rows with zeros, which
 // is not needed here.
@@ -25,8 +25,8 @@ __global__ void equal_rows(TwoArrays<T> a, const T* x, T* y) {
   T* shared_x = dynamic_shared<T>();
   for (Index j = static_cast<Index>(threadIdx.x); j < a.cols; j += kBlock) shared_x[j] = x[j];
   __syncthreads();
-  const unsigned row = blockIdx.x * kBlock + threadIdx.x;
-  if (row >= static_cast<unsigned>(a.rows)) return;
+  const Offset row = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (row >= a.rows) return;
   const Index* column = a.col_idx + row;
   const T* value = a.values + row;
   T sum = 0;

@@ -3,14 +3,14 @@
 // The idea: row pointers. Row i begins at row_ptr[i] and ends before row_ptr[i + 1], so rows may be of any
 // length. Otherwise this is the kernel of 1_two_arrays.cu: a thread walks along its own row. Two things had to
 // go: x may now be longer than shared memory, so it is read through the caches; and the loop is not unrolled by
-// 8, because many rows have fewer entries (nvcc unrolls it by 4).
+// 8, because many rows have fewer non-zeros (nvcc unrolls it by 4).
 //
 // It goes wrong twice, and both are the reason for the next files. Neighbouring threads read a row apart, so
 // loads do not coalesce. And a warp is done when its longest row is: on a matrix with one row of 100,000
-// entries, one thread is busy long after all others have finished.
+// non-zeros, one thread is busy long after all others have finished.
 //
 // Input: any CSR matrix of less than 2^31 non-zeros. Cost: (4 + sizeof(T)) x nnz bytes and the row pointers;
-// the time of the longest row, with one memory latency for each few entries.
+// the time of the longest row, with one memory latency for each few non-zeros.
 
 #include "05_cuda_csr/csr_plan.hpp"
 #include "05_cuda_csr/stage.hpp"
@@ -22,8 +22,8 @@ constexpr unsigned kBlock = 128;
 
 template <class T>
 __global__ void thread_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
-  const unsigned row = blockIdx.x * kBlock + threadIdx.x;
-  if (row >= static_cast<unsigned>(a.rows)) return;
+  const Offset row = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (row >= a.rows) return;
   const LessonPtr end = a.row_ptr[row + 1];
   T sum = 0;
   for (LessonPtr p = a.row_ptr[row]; p < end; ++p) sum += a.values[p] * x[a.col_idx[p]];

@@ -1,13 +1,13 @@
 // SpMV from CSR, a warp a row.
 //
-// The idea: the entries of a row lie side by side, so let neighbouring threads take neighbouring entries. All
-// 32 lanes of a warp work on one row: lane l takes entries l, l + 32, l + 64 and so on. The loads coalesce.
-// In the end the 32 partial sums are added by shuffles, in a fixed order. This is the warp per row of
+// The idea: the non-zeros of a row lie side by side, so let neighbouring threads take neighbouring non-zeros.
+// All 32 lanes of a warp work on one row: lane l takes non-zeros l, l + 32, l + 64 and so on. The loads
+// coalesce. In the end the 32 partial sums are added by shuffles, in a fixed order. This is the warp per row of
 // textbooks, called CSR-vector.
 //
 // One small thing comes with it: blocks have 256 threads, here 8 rows. The next two files keep the 256.
 //
-// What is wrong with it: a row of 3 entries leaves 29 lanes without work, and pays five shuffles all the
+// What is wrong with it: a row of 3 non-zeros leaves 29 lanes without work, and pays five shuffles all the
 // same. 5_warp_per_row.cu gives such rows fewer lanes.
 //
 // Input: any CSR matrix of less than 2^31 non-zeros. Cost: as 3_thread_per_row.cu with coalesced loads; at
@@ -23,20 +23,18 @@ namespace stages {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr unsigned kLanes = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 template <class T>
 __global__ void full_warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
-  const unsigned row = blockIdx.x * (kBlock / kLanes) + threadIdx.x / kLanes;
-  const unsigned lane = threadIdx.x % kLanes;
-  if (row >= static_cast<unsigned>(a.rows)) return;  // the whole warp leaves
+  const Offset row = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
+  if (row >= a.rows) return;  // the whole warp leaves
   const LessonPtr end = a.row_ptr[row + 1];
   T sum = 0;
-  for (LessonPtr p = a.row_ptr[row] + LessonPtr(lane); p < end; p += LessonPtr{kLanes}) {
+  for (LessonPtr p = a.row_ptr[row] + LessonPtr(lane); p < end; p += LessonPtr{kWarp}) {
     sum += a.values[p] * x[a.col_idx[p]];
   }
-  for (unsigned d = kLanes / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);
+  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);
   if (lane == 0) y[row] = sum;
 }
 
@@ -49,7 +47,7 @@ void add_full_warp_per_row(Registry& registry) {
        .previous = "thread_per_row"},
       []<class T>(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) {
         launch(full_warp_per_row<T>,
-               {.grid = blocks_for(a.rows, kBlock / kLanes), .block = kBlock, .stream = stream}, a, x, y);
+               {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = stream}, a, x, y);
       });
 }
 

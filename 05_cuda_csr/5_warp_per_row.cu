@@ -21,13 +21,12 @@ namespace stages {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 template <unsigned kLanes, class T>
 __global__ void warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
-  const unsigned row = blockIdx.x * (kBlock / kLanes) + threadIdx.x / kLanes;
+  const Offset row = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes;
   const unsigned lane = threadIdx.x % kLanes;
-  const bool has_row = row < static_cast<unsigned>(a.rows);
+  const bool has_row = row < a.rows;
   const LessonPtr begin = has_row ? a.row_ptr[row] : 0, end = has_row ? a.row_ptr[row + 1] : 0;
   T sum = 0;
   for (LessonPtr p = begin + LessonPtr(lane); p < end; p += LessonPtr{kLanes}) {

@@ -17,7 +17,7 @@
 //
 // What is wrong with it: a warp waits for the lane with the longest piece of a row; where rows are long, one
 // or two lanes add up to 256 products while the others have nothing to do. And there are two launches.
-// fast/balanced.cu does without either. And rows without entries are not counted as work: a share in which a
+// fast/balanced.cu does without either. And rows without non-zeros are not counted as work: a share in which a
 // million of them end keeps its warp busy. (A *merge path* counts rows, too.)
 //
 // Input: any CSR matrix of less than 2^31 non-zeros. Cost: the bytes of 4_full_warp_per_row.cu, and about 4 +
@@ -33,10 +33,8 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kWarp = 32;
 constexpr unsigned kWarps = 8;    ///< of a block
 constexpr unsigned kShare = 256;  ///< non-zeros of a warp
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 template <class T>
 struct Shares {

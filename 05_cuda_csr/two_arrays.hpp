@@ -48,8 +48,8 @@ std::size_t bytes_of_x(const Csr<T>& a) {
 
 inline constexpr unsigned kTwoArraysBlock = 128;  ///< threads: a row each
 
-/// A plan on two arrays: row by row (row_major), or with the k-th entries of all rows side by side (col_major).
-/// Kernel{}.operator()<T>() is the kernel, which gets `cols` elements of dynamic shared memory.
+/// A plan on two arrays: row by row (row_major), or with the k-th non-zeros of all rows side by side
+/// (col_major). Kernel{}.operator()<T>() is the kernel, which gets `cols` elements of dynamic shared memory.
 template <class T, Layout kLayout, class Kernel>
 class TwoArraysPlan final : public DeviceSpmvPlan<T> {
  public:

@@ -19,13 +19,13 @@
 namespace stages {
 namespace {
 
-constexpr int kBlock = 64;
+constexpr unsigned kBlock = 64;
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     one_launch(CsrView<T, std::int32_t> a, const T* x, T* y, int products) {
   T* const xs = dynamic_shared<T>();  // x
-  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  const Offset row = Offset{blockIdx.x} * kBlock + threadIdx.x;
   const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
   for (int j = 0; j < products; ++j) {
     __syncthreads();  // the product before is done with xs
@@ -51,7 +51,7 @@ class OneLaunch final : public OneLaunchPlan<T, 0> {
             .block = kBlock,
             .shared_bytes = this->shared_bytes(this->a()),
             .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().products);
+           this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
   }
 };
 

@@ -25,7 +25,7 @@
 namespace stages {
 namespace {
 
-constexpr int kBlock = 64;
+constexpr unsigned kBlock = 64;
 constexpr int kWidthStep = 16;
 constexpr int kMostWidth = 256;
 
@@ -33,7 +33,7 @@ template <class T, int kWidth>
 __global__ void __launch_bounds__(kBlock)
     row_in_registers(CsrView<T, std::int32_t> a, const T* x, T* y, int products) {
   T* const xs = dynamic_shared<T>();  // x, and a zero behind it for the padding of short rows
-  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  const Offset row = Offset{blockIdx.x} * kBlock + threadIdx.x;
   T value[kWidth];
   int column[kWidth];
   const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
@@ -82,7 +82,7 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
               .block = kBlock,
               .shared_bytes = this->shared_bytes(this->a()),
               .stream = this->stream()},
-             this->view(), this->x_of(0), this->y_of(0), this->problem().products);
+             this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
     });
   }
 
@@ -96,7 +96,7 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
   static Cost cost(const SpmvProblem<T>& problem) {
     const double width =
         static_cast<double>((problem.a->longest_row() + kWidthStep - 1) / kWidthStep * kWidthStep);
-    return OneLaunchPlan<T, 1>::cost(problem).with_work(width * problem.a->rows * problem.products);
+    return OneLaunchPlan<T, 1>::cost(problem).with_work(width * problem.a->rows * problem.n_vectors);
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {

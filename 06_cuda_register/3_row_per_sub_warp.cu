@@ -1,7 +1,7 @@
 // One launch for all products, and the lanes of a sub-warp keep a row together.
 //
 // The idea: 2_row_in_registers.cu ends where a row does not fit into the 255 registers of a thread. So several
-// neighbouring lanes share a row: lane l keeps entries l, l + lanes, l + 2 lanes and so on, at most 64 of
+// neighbouring lanes share a row: lane l keeps non-zeros l, l + lanes, l + 2 lanes and so on, at most 64 of
 // them. Each has a part of the row's sum, and shuffles add the parts (share.hpp). A row gets the fewest lanes
 // that hold it (lanes_plan.hpp), a power of two up to 32: at 80 % zeros one lane up to n = 320, two up to 640,
 // four up to 1280. Rows of up to 2048 non-zeros have no cliff.

@@ -32,7 +32,7 @@ class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
             .block = kLanesBlock,
             .shared_bytes = this->shared_bytes(this->a()),
             .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().products, lanes_);
+           this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors, lanes_);
   }
 
   std::vector<Metric> metrics() const override {

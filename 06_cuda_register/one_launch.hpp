@@ -23,7 +23,7 @@ class OneLaunchPlan : public DeviceSpmvPlan<T> {
     if (problem.mode == Mode::chain)
       return fmt::format(
           "a block sees only its own rows of y, and these {} products are a chain; see chain_words",
-          problem.products);
+          problem.n_vectors);
     if (!std::in_range<std::int32_t>(a.nnz()))
       return fmt::format("{} non-zeros need 64-bit row pointers", a.nnz());
     if (shared_bytes(a) > has)

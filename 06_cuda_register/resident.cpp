@@ -9,7 +9,7 @@
 namespace stages {
 namespace {
 
-constexpr int kWarp = 32;
+constexpr int kWarpLanes = 32;
 
 std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
@@ -121,17 +121,17 @@ Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_byt
   if (const Index least = resident_steps(a, lanes); steps < least) {
     fail("{} steps cannot hold rows that need {}; give more steps or more lanes", steps, least);
   }
-  const Index rows_per_warp = kWarp / lanes;
+  const Index rows_per_warp = kWarpLanes / lanes;
   Resident<T> out{.rows = a.rows,
                   .cols = a.cols,
                   .lanes = lanes,
                   .steps = steps,
                   .warps = static_cast<int>((Offset{a.rows} + rows_per_warp - 1) / rows_per_warp)};
-  out.values.resize(at(Offset{out.warps} * steps * kWarp));
+  out.values.resize(at(Offset{out.warps} * steps * kWarpLanes));
   out.columns.resize(out.values.size());
-  const int phase = std::min(banks, kWarp);
+  const int phase = std::min(banks, kWarpLanes);
   for (int warp = 0; warp < out.warps; ++warp) {
-    for (int first = 0; first < kWarp; first += phase) {
+    for (int first = 0; first < kWarpLanes; first += phase) {
       std::vector<Positions> phase_lanes(at(phase));
       for (int l = 0; l < phase; ++l) {
         const Index row = static_cast<Index>(warp) * rows_per_warp + (first + l) / lanes;
@@ -141,7 +141,7 @@ Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_byt
       }
       const auto bank_of = [&](Offset position) { return a.col_idx[at(position)] % banks; };
       const auto place = [&](int step, int l, Offset position) {
-        const std::size_t to = (at(warp) * at(steps) + at(step)) * kWarp + at(first + l);
+        const std::size_t to = (at(warp) * at(steps) + at(step)) * kWarpLanes + at(first + l);
         if (position >= 0) {
           out.values[to] = a.values[at(position)];
           out.columns[to] = static_cast<std::uint16_t>(a.col_idx[at(position)]);

@@ -36,7 +36,7 @@ class ResidentPlan final : public DeviceSpmvPlan<T> {
             .block = kResidentBlock,
             .shared_bytes = shape_.shared_bytes,
             .stream = this->stream()},
-           matrix_.view(), this->x_of(0), this->y_of(0), this->problem().products);
+           matrix_.view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
   }
 
   std::vector<Metric> metrics() const override {
@@ -63,7 +63,7 @@ class ResidentPlan final : public DeviceSpmvPlan<T> {
     const Csr<T>& a = *problem.a;
     if (problem.mode == Mode::chain) {
       return fmt::format("its vectors are independent, and these {} are a chain; see chain_words",
-                         problem.products);
+                         problem.n_vectors);
     }
     if (a.cols > kMostResidentColumns) {
       return fmt::format("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);

@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned kBlock = 128;
 
 template <class T, class Ptr>
-__global__ void multiply(CsrView<T, Ptr> a, Product<T> m) {
+__global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m) {
   const Offset number = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (number >= a.rows) return;
   const auto row = static_cast<Index>(number);
@@ -44,7 +44,7 @@ class ThreadPerRow final : public RowMajorPlan<T> {
       : RowMajorPlan<T>(problem, exec), matrix_(to_device(*problem.a)) {}
 
  protected:
-  void multiply(const Product<T>& product) override {
+  void multiply(const SpmmArgs<T>& product) override {
     std::visit(
         [&]<class Ptr>(const DeviceCsr<T, Ptr>& a) {
           launch(spmm::multiply<T, Ptr>,

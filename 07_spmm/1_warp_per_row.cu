@@ -26,7 +26,7 @@ namespace {
 constexpr unsigned kWarps = 4;  ///< of a block
 
 template <unsigned kPerLane, class T, class Ptr>
-__global__ void __launch_bounds__(kWarps* kWarp) multiply(CsrView<T, Ptr> a, Product<T> m) {
+__global__ void __launch_bounds__(kWarps* kWarp) multiply(CsrView<T, Ptr> a, SpmmArgs<T> m) {
   __shared__ Index staged_columns[kWarps][kWarp];
   __shared__ T staged_values[kWarps][kWarp];
   constexpr Offset kStrip = kPerLane * kWarp;
@@ -77,13 +77,13 @@ class WarpPerRow final : public RowMajorPlan<T> {
   std::vector<Metric> metrics() const override { return {{"columns", static_cast<double>(per_lane_), ""}}; }
 
  protected:
-  void multiply(const Product<T>& product) override {
+  void multiply(const SpmmArgs<T>& product) override {
     std::visit([&](const auto& a) { multiply_with(a.view(), product); }, matrix_);
   }
 
  private:
   template <class Ptr>
-  void multiply_with(const CsrView<T, Ptr>& a, const Product<T>& product) {
+  void multiply_with(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product) {
     const unsigned strips = blocks_for(product.n_cols, Offset{per_lane_} * kWarp);
     launch(per_lane_ == 1 ? spmm::multiply<1, T, Ptr> : spmm::multiply<2, T, Ptr>,
            {.grid = {blocks_for(a.rows, kWarps), std::min(strips, kMostStrips)},

@@ -27,7 +27,7 @@ constexpr unsigned kWarps = 4;  ///< of a block
 
 template <unsigned kPerLane, class T, class Ptr>
 __global__ void __launch_bounds__(kWarps* kWarp)
-    add_chunks(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, Product<T> m) {
+    add_chunks(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, SpmmArgs<T> m) {
   __shared__ Index staged_columns[kWarps][kWarp];
   __shared__ T staged_values[kWarps][kWarp];
   constexpr Offset kStrip = kPerLane * kWarp;
@@ -74,7 +74,7 @@ void add_split_rows(Registry& registry) {
               .claims = {.bitwise_reproducible = false},
               .parameters = {kChunkOfRow, kColumnsOfLane}},
              ShortRows::alone,
-             []<class T, class Ptr>(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
+             []<class T, class Ptr>(const Tasked<T, Ptr>& matrix, const SpmmArgs<T>& product, Index per_lane,
                                     cudaStream_t stream) {
                const auto tasks = std::ssize(matrix.tasks);
                const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);

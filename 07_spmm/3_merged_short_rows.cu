@@ -35,7 +35,7 @@ constexpr unsigned kAtOnce = 4;  ///< rows of B that a merged task asks for befo
 
 /// C(row, column), C(row, column + 32) += alpha sums.
 template <unsigned kPerLane, class T>
-__device__ void add_to_row(const Product<T>& m, Index row, Offset column, const T (&sums)[kPerLane]) {
+__device__ void add_to_row(const SpmmArgs<T>& m, Index row, Offset column, const T (&sums)[kPerLane]) {
 #pragma unroll
   for (unsigned u = 0; u < kPerLane; ++u) {
     if (column + u * kWarp < m.n_cols) atomicAdd(&m.c.row(row)[column + u * kWarp], m.alpha * sums[u]);
@@ -53,7 +53,7 @@ struct SortedRow {
 
 template <unsigned kPerLane, class T, class Ptr, class RowOfC>
 __global__ void __launch_bounds__(kWarps* kWarp)
-    add_merged(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, Product<T> m, RowOfC row_of_c) {
+    add_merged(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, SpmmArgs<T> m, RowOfC row_of_c) {
   __shared__ Index staged_columns[kWarps][kWarp];
   __shared__ T staged_values[kWarps][kWarp];
   __shared__ Index ending_row[kWarps][kWarp];  ///< the row that ends with this non-zero; -1: none does
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       if (end > a.row_ptr[row]) ending_row[warp][end - task.begin - 1] = row_of_c(row);
     }
     __syncwarp();
-    ends = __ballot_sync(0xffffffffu, ending_row[warp][lane] >= 0);
+    ends = __ballot_sync(kAllLanes, ending_row[warp][lane] >= 0);
   }
   for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
     const Offset column = strip + lane;
@@ -127,13 +127,13 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 
 struct AddMerged {
   template <class T, class Ptr>
-  void operator()(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
+  void operator()(const Tasked<T, Ptr>& matrix, const SpmmArgs<T>& product, Index per_lane,
                   cudaStream_t stream) const {
     if (matrix.order.empty()) return add(matrix, product, per_lane, stream, SameRow{});
     add(matrix, product, per_lane, stream, SortedRow{matrix.order.data()});
   }
   template <class T, class Ptr, class RowOfC>
-  static void add(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
+  static void add(const Tasked<T, Ptr>& matrix, const SpmmArgs<T>& product, Index per_lane,
                   cudaStream_t stream, RowOfC row_of_c) {
     const auto tasks = std::ssize(matrix.tasks);
     const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);

@@ -41,7 +41,7 @@ namespace {
 constexpr unsigned kWarps = 4;  ///< of a block
 
 template <class T>
-__global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, Product<T> m) {
+__global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, SpmmArgs<T> m) {
   __shared__ Index staged_columns[kWarps][kWarp];
   __shared__ T staged_values[kWarps][kWarp];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, Produc
 
 /// A warp for each cut row, which adds up its slots, and for each empty row; a lane a column.
 template <class T>
-__global__ void __launch_bounds__(kWarps* kWarp) finish(CutMatrix<T> a, Product<T> m) {
+__global__ void __launch_bounds__(kWarps* kWarp) finish(CutMatrix<T> a, SpmmArgs<T> m) {
   const PartitionView& all = a.partition;
   const Offset number = Offset{blockIdx.x} * kWarps + threadIdx.x / kWarp;
   for (Offset strip = blockIdx.y * kWarp; strip < m.n_cols; strip += gridDim.y * kWarp) {
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) finish(CutMatrix<T> a, Product<
 }  // namespace
 
 template <class T>
-void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream) {
+void finish_cut_and_empty_rows(const CutMatrix<T>& a, const SpmmArgs<T>& product, cudaStream_t stream) {
   const Offset rows = Offset{a.partition.cut_rows} + a.partition.empty_rows;
   launch(finish<T>,
          {.grid = {blocks_for(rows, kWarps), std::min(kMostStrips, blocks_for(product.n_cols, kWarp))},
@@ -120,7 +120,7 @@ void add_equal_shares(Registry& registry, const std::string& name, Index share) 
        .idea = "a warp for an equal share of the non-zeros; parts of cut rows are added in a fixed order",
        .previous = "merged_short_rows"},
       share, Group::warp,
-      []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned, cudaStream_t stream) {
+      []<class T>(const CutMatrix<T>& a, const SpmmArgs<T>& product, unsigned, cudaStream_t stream) {
         launch(multiply<T>,
                {.grid = blocks_for(a.partition.shares, kWarps), .block = kWarps * kWarp, .stream = stream}, a,
                product);

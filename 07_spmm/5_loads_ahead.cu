@@ -26,7 +26,7 @@ constexpr unsigned kWarps = 4;  ///< of a block
 constexpr unsigned kAhead = 4;  ///< rows of B that a lane asks for before it adds the first
 
 template <class T>
-__global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, Product<T> m) {
+__global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, SpmmArgs<T> m) {
   const unsigned lane = threadIdx.x % kWarp;
   const Offset number = Offset{blockIdx.x} * kWarps + threadIdx.x / kWarp;
   if (number >= a.partition.shares) return;  // the whole warp leaves
@@ -74,7 +74,7 @@ void add_loads_ahead(Registry& registry, const std::string& name, Index share) {
        .idea = "equal shares; a lane asks for its column of four rows of B before it adds the first",
        .previous = "equal_shares"},
       share, Group::warp,
-      []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned, cudaStream_t stream) {
+      []<class T>(const CutMatrix<T>& a, const SpmmArgs<T>& product, unsigned, cudaStream_t stream) {
         launch(multiply<T>,
                {.grid = blocks_for(a.partition.shares, kWarps), .block = kWarps * kWarp, .stream = stream}, a,
                product);

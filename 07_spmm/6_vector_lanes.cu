@@ -28,7 +28,7 @@ constexpr unsigned kAhead = 4;   ///< rows of B that a lane asks for before it a
 constexpr unsigned kStrip = 32;  ///< columns that a group does at a time
 
 template <unsigned kVector, class T>
-__global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, Product<T> m) {
+__global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, SpmmArgs<T> m) {
   constexpr unsigned kLanes = kStrip / kVector;  ///< of a group
   const unsigned lane = threadIdx.x % kLanes, group_shift = threadIdx.x % kWarp - lane;
   const Offset number = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes;
@@ -80,7 +80,7 @@ void add_vector_lanes(Registry& registry, const std::string& name, Index share) 
        .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares",
        .previous = "loads_ahead"},
       share, Group::lanes_of_vectors,
-      []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned lanes, cudaStream_t stream) {
+      []<class T>(const CutMatrix<T>& a, const SpmmArgs<T>& product, unsigned lanes, cudaStream_t stream) {
         launch(lanes == kWarp ? multiply<1, T> : multiply<kVectorLength<T>, T>,
                {.grid = blocks_for(a.partition.shares, kBlock / lanes), .block = kBlock, .stream = stream}, a,
                product);

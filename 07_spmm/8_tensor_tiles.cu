@@ -40,7 +40,7 @@ namespace {
 constexpr unsigned kWarps = 8;  ///< of a block
 
 template <unsigned kVector>
-__global__ void __launch_bounds__(kWarps* kLanesOfTile) multiply(TiledMatrix<float> a, Product<float> m) {
+__global__ void __launch_bounds__(kWarps* kLanesOfTile) multiply(TiledMatrix<float> a, SpmmArgs<float> m) {
   // g and k: which elements of a tile a lane has, see multiply_tiles() in common/gpu/tensor.hpp.
   const unsigned warp = threadIdx.x / kLanesOfTile, lane = threadIdx.x % kLanesOfTile;
   const unsigned g = lane / 4, k = lane % 4;
@@ -66,7 +66,7 @@ class TensorTiles final : public TilePlan<T> {
   using TilePlan<T>::TilePlan;
 
  private:
-  void multiply_bands(const TiledMatrix<T>& a, const Product<T>& product, const dim3& blocks) override {
+  void multiply_bands(const TiledMatrix<T>& a, const SpmmArgs<T>& product, const dim3& blocks) override {
     if constexpr (std::is_same_v<T, float>) {
       launch(rows_are_aligned<T>(product.b.ld) ? spmm::multiply<4> : spmm::multiply<1>,
              {.grid = blocks, .block = kWarps * kLanesOfTile, .stream = this->stream()}, a, product);

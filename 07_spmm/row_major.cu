@@ -17,7 +17,7 @@ constexpr Index kWidestStrip = 256;  ///< columns: no entry rounds them up to mo
 
 /// `from`, by columns, into `to`.
 template <class T>
-__global__ void __launch_bounds__(kTile* kTileRows) to_rows(DenseView<const T> from, Rows<T> to) {
+__global__ void __launch_bounds__(kTile* kTileRows) to_rows(DenseView<const T> from, RowMajor<T> to) {
   __shared__ T tile[kTile][kTile + 1];
   const Offset top = Offset{blockIdx.x} * kTile;
   for (Offset left = Offset{blockIdx.y} * kTile; left < from.cols; left += Offset{gridDim.y} * kTile) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kTile* kTileRows) to_rows(DenseView<const T> f
 
 /// to = from + beta to, with `to` by columns. Where beta is 0, what `to` holds is not read.
 template <class T>
-__global__ void __launch_bounds__(kTile* kTileRows) to_columns(Rows<T> from, DenseView<T> to, T beta) {
+__global__ void __launch_bounds__(kTile* kTileRows) to_columns(RowMajor<T> from, DenseView<T> to, T beta) {
   __shared__ T tile[kTile][kTile + 1];
   const Offset top = Offset{blockIdx.x} * kTile;
   for (Offset left = Offset{blockIdx.y} * kTile; left < to.cols; left += Offset{gridDim.y} * kTile) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kTile* kTileRows) to_columns(Rows<T> from, Den
 }
 
 template <class T>
-__global__ void __launch_bounds__(kTile* kTileRows) scale(Rows<T> c, Index rows, Index n_cols, T beta) {
+__global__ void __launch_bounds__(kTile* kTileRows) scale(RowMajor<T> c, Index rows, Index n_cols, T beta) {
   const Offset i = Offset{blockIdx.x} * kTileRows + threadIdx.y;
   if (i >= rows) return;
   T* const line = c.row(static_cast<Index>(i));
@@ -96,7 +96,7 @@ std::size_t copy_size(Layout layout, Index rows, Index ld) {
 }  // namespace
 
 template <class T>
-void scale_c(const Product<T>& product, Index rows, cudaStream_t stream) {
+void scale_c(const SpmmArgs<T>& product, Index rows, cudaStream_t stream) {
   if (product.beta == T{1}) return;
   if (product.beta == T{0} && product.c.ld == product.n_cols && rows > 0) {
     STAGES_CUDA(cudaMemsetAsync(
@@ -125,10 +125,10 @@ RowMajorPlan<T>::RowMajorPlan(const SpmmProblem<T>& problem, Exec& exec)
              c_copied = problem.c_layout == Layout::col_major;
   const DenseView<const T> b = this->b();
   const DenseView<T> c = this->c();
-  product_.b = b_copied ? Rows<const T>{b_rows_.data(), ld_of_b_copy<T>(problem.n_cols)}
-                        : Rows<const T>{b.data, static_cast<Index>(b.ld)};
-  product_.c = c_copied ? Rows<T>{c_rows_.data(), ld_of_c_copy<T>(problem.n_cols)}
-                        : Rows<T>{c.data, static_cast<Index>(c.ld)};
+  product_.b = b_copied ? RowMajor<const T>{b_rows_.data(), ld_of_b_copy<T>(problem.n_cols)}
+                        : RowMajor<const T>{b.data, static_cast<Index>(b.ld)};
+  product_.c = c_copied ? RowMajor<T>{c_rows_.data(), ld_of_c_copy<T>(problem.n_cols)}
+                        : RowMajor<T>{c.data, static_cast<Index>(c.ld)};
   b_rows_.fill_bytes(0, this->stream());  // its padding is read along with the last columns, and not used
   product_.n_cols = problem.n_cols;
   product_.alpha = problem.alpha;
@@ -142,7 +142,7 @@ void RowMajorPlan<T>::run() {
   if (problem.b_layout == Layout::col_major)
     launch(to_rows<T>,
            {.grid = grid_over(problem.a->cols), .block = {kTile, kTileRows}, .stream = this->stream()},
-           this->b(), Rows<T>{b_rows_.data(), product_.b.ld});
+           this->b(), RowMajor<T>{b_rows_.data(), product_.b.ld});
   multiply(product_);
   if (problem.c_layout == Layout::col_major)
     launch(to_columns<T>,
@@ -171,9 +171,9 @@ std::optional<std::string> RowMajorPlan<T>::refuse(const SpmmProblem<T>& problem
                      problem.ldb, problem.ldc, std::numeric_limits<Index>::max());
 }
 
-#define STAGES_INSTANTIATE(T)                                    \
-  template void scale_c(const Product<T>&, Index, cudaStream_t); \
-  template Offset ld_of_b(const SpmmProblem<T>&);                \
+#define STAGES_INSTANTIATE(T)                                     \
+  template void scale_c(const SpmmArgs<T>&, Index, cudaStream_t); \
+  template Offset ld_of_b(const SpmmProblem<T>&);                 \
   template class RowMajorPlan<T>;
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

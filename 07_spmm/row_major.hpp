@@ -11,8 +11,6 @@
 
 namespace stages::spmm {
 
-inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr Index kVectorBytes = 16;       ///< of the widest load
 inline constexpr Index kLineBytes = 128;        ///< of a cache
 inline constexpr unsigned kMostStrips = 65535;  ///< blocks of a grid in y, one for each strip of columns
@@ -25,7 +23,7 @@ inline constexpr Index kVectorLength = kVectorBytes / Index{sizeof(T)};
 /// so that the place of a row is one multiplication of 32 by 32 to 64 bits: matrices of more than 2^31
 /// elements cost nothing extra.
 template <class T>
-struct Rows {
+struct RowMajor {
   T* data = nullptr;
   Index ld = 0;
 
@@ -41,9 +39,9 @@ bool rows_are_aligned(Offset ld) {
 
 /// C = alpha A B + beta C as kernels see it.
 template <class T>
-struct Product {
-  Rows<const T> b;
-  Rows<T> c;
+struct SpmmArgs {
+  RowMajor<const T> b;
+  RowMajor<T> c;
   Index n_cols = 0;
   T alpha = 1;
   T beta = 0;
@@ -51,7 +49,7 @@ struct Product {
 
 /// C = beta C, the columns of C alone, not its padding: for kernels that then add to C.
 template <class T>
-void scale_c(const Product<T>& product, Index rows, cudaStream_t stream);
+void scale_c(const SpmmArgs<T>& product, Index rows, cudaStream_t stream);
 
 /// Elements from a row of B to the next as kernels see it: the problem's, or those of a copy by rows, whose
 /// rows begin with a line of 128 bytes each if they are longer than half of one.
@@ -66,7 +64,7 @@ class RowMajorPlan : public DeviceSpmmPlan<T> {
 
   void run() final;
   /// Puts a product on the stream: of run()'s operands, or of others of the same shape and leading dimensions.
-  virtual void multiply(const Product<T>& product) = 0;
+  virtual void multiply(const SpmmArgs<T>& product) = 0;
 
   /// Of the problem, A on the device, and the copies of B and C.
   static Cost cost(const SpmmProblem<T>& problem);
@@ -74,12 +72,12 @@ class RowMajorPlan : public DeviceSpmmPlan<T> {
 
  protected:
   /// What run() gives to multiply(): the same each time.
-  const Product<T>& product() const { return product_; }
+  const SpmmArgs<T>& product() const { return product_; }
 
  private:
   DeviceArray<T> b_rows_;  ///< empty where B comes by rows
   DeviceArray<T> c_rows_;
-  Product<T> product_;
+  SpmmArgs<T> product_;
 };
 
 }  // namespace stages::spmm

@@ -14,7 +14,7 @@ namespace stages::spmm {
 
 /// C = alpha sums + beta C, in columns `column` .. column + kVector - 1 of a row, as far as there are any.
 template <unsigned kVector, class T>
-__device__ void finish_row(const Product<T>& m, Index row, Offset column, const T (&sums)[kVector]) {
+__device__ void finish_row(const SpmmArgs<T>& m, Index row, Offset column, const T (&sums)[kVector]) {
   T* const to = m.c.row(row) + column;
   T out[kVector];
 #pragma unroll
@@ -34,7 +34,7 @@ __device__ void finish_row(const Product<T>& m, Index row, Offset column, const 
 
 /// After the shares: adds the parts of cut rows to C, and sets the empty rows, as 4_equal_shares.cu tells.
 template <class T>
-void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream);
+void finish_cut_and_empty_rows(const CutMatrix<T>& a, const SpmmArgs<T>& product, cudaStream_t stream);
 
 /// The non-zeros of a share. If each group that a full device holds at once got one share, that would be nnz /
 /// groups for each; half of it makes two waves of groups (four in files 6 and 7, whose registers leave room for
@@ -92,7 +92,7 @@ class SharePlan final : public RowMajorPlan<T> {
  private:
   static constexpr unsigned kLanesOfVectors = 32 / kVectorLength<T>;
 
-  void multiply(const Product<T>& product) override {
+  void multiply(const SpmmArgs<T>& product) override {
     Multiply{}(cut_, product, lanes_, this->stream());
     finish_cut_and_empty_rows(cut_, product, this->stream());
   }

@@ -102,7 +102,7 @@ class TaskPlan final : public RowMajorPlan<T> {
  private:
   using AnyTasked = std::variant<Tasked<T, std::int32_t>, Tasked<T, Offset>>;
 
-  void multiply(const Product<T>& product) override {
+  void multiply(const SpmmArgs<T>& product) override {
     scale_c(product, this->a().rows, this->stream());
     std::visit([&](const auto& m) { AddTasks{}(m, product, constants_.columns, this->stream()); }, matrix_);
   }

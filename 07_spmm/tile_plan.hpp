@@ -54,7 +54,7 @@ __device__ inline void add_three_products(float (&sums)[4][4], const float (&a)[
 }
 
 template <class T>
-__device__ T sum_from_csr(const CsrView<T>& a, const Rows<const T>& b, Index row, Offset column) {
+__device__ T sum_from_csr(const CsrView<T>& a, const RowMajor<const T>& b, Index row, Offset column) {
   T sum = 0;
   for (Offset e = a.row_ptr[row]; e < a.row_ptr[row + 1]; ++e)
     sum += a.values[e] * b.row(a.col_idx[e])[column];
@@ -64,7 +64,7 @@ __device__ T sum_from_csr(const CsrView<T>& a, const Rows<const T>& b, Index row
 /// The rows of the block's band, in the strip from column `strip` on: its warps' sums are added in their order.
 /// sums[j]: rows g and g + 8, columns 2k and 2k + 1 of product j (tensor.hpp), whose column c is 4c + j here.
 template <unsigned kWarps>
-__device__ void finish_band(const TiledMatrix<float>& a, const Product<float>& m, Offset strip,
+__device__ void finish_band(const TiledMatrix<float>& a, const SpmmArgs<float>& m, Offset strip,
                             const float (&sums)[4][4]) {
   __shared__ float parts[kWarps][kTileRows][kTilePitch];
   constexpr float kLargest = std::numeric_limits<float>::max();
@@ -93,7 +93,7 @@ __device__ void finish_band(const TiledMatrix<float>& a, const Product<float>& m
 /// A warp for each short row, a lane a column.
 template <class T>
 __global__ void __launch_bounds__(kShortRowsOfBlock* kLanesOfTile)
-    multiply_short_rows(TiledMatrix<T> a, Product<T> m) {
+    multiply_short_rows(TiledMatrix<T> a, SpmmArgs<T> m) {
   const Offset number = Offset{blockIdx.x} * kShortRowsOfBlock + threadIdx.x / kLanesOfTile;
   if (number >= a.n_short) return;
   for (Offset strip = blockIdx.y * kTileStrip; strip < m.n_cols; strip += gridDim.y * kTileStrip) {
@@ -136,7 +136,7 @@ class TilePlan : public RowMajorPlan<T> {
 
  protected:
   /// The bands, a block of each strip of columns for each.
-  virtual void multiply_bands(const TiledMatrix<T>& a, const Product<T>& product, const dim3& blocks) = 0;
+  virtual void multiply_bands(const TiledMatrix<T>& a, const SpmmArgs<T>& product, const dim3& blocks) = 0;
 
   /// The blocks that multiply_bands() will get.
   dim3 blocks_of_bands() const { return {blocks_for(tiles_.view().bands, 1), strips()}; }
@@ -144,7 +144,7 @@ class TilePlan : public RowMajorPlan<T> {
  private:
   unsigned strips() const { return std::min(kMostStrips, blocks_for(this->problem().n_cols, kTileStrip)); }
 
-  void multiply(const Product<T>& product) final {
+  void multiply(const SpmmArgs<T>& product) final {
     const TiledMatrix<T> a = tiles_.view();
     multiply_bands(a, product, blocks_of_bands());
     launch(multiply_short_rows<T>,

@@ -6,7 +6,7 @@
 namespace stages::spmm {
 namespace {
 
-constexpr std::size_t kWarp = 32;
+constexpr std::size_t kWarpLanes = 32;
 constexpr Offset kSampledBands = 256;           ///< of a matrix, evenly spaced
 constexpr Offset kSampledNonzeros = 1'000'000;  ///< if more would be looked at, fewer bands, but 16
 
@@ -73,7 +73,7 @@ Tiles<T> cut_tiles(const Csr<T>& a) {
     out.columns.insert(out.columns.end(), columns.begin(), columns.end());
     out.first.push_back(out.first.back() + static_cast<Offset>(tiles));
   }
-  static_assert(kWarp * 4 == kTileRows * kTileColumns);
+  static_assert(kWarpLanes * 4 == kTileRows * kTileColumns);
   out.rows = std::move(bands.rows);
   out.short_rows = std::move(bands.short_rows);
   return out;

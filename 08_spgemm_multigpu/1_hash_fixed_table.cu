@@ -3,8 +3,8 @@
 // The idea: a row of C is the sum of rows of B. A hash table collects it: the column is the key, the sum is
 // the value. How large C becomes is not known before, so all is done twice:
 //
-//   count      a block of one warp a row. Each lane takes an entry of A and walks along its row of B. The keys
-//              go into 2,048 slots in shared memory, to slot `column & 2047`, or to the next one if that is
+//   count      a block of one warp a row. Each lane takes a non-zero of A and walks along its row of B. Keys go
+//              into 2,048 slots in shared memory, to slot `column & 2047`, or to the next one if that is
 //              taken; atomicCAS settles who gets it. A prefix sum over the rows' counts says where each row
 //              begins in C, and C is allocated
 //   multiply   the same with values, which are added by atomicAdd; the taken slots are the row

@@ -5,7 +5,7 @@
 //
 // - The columns of one row of B are all different, so no two lanes add to one sum at a time, and the sums need
 //   no atomics. (The keys still do: two columns may want the same free slot.)
-// - A sum runs in the order of A's entries: the same bits in each run.
+// - A sum runs in the order of A's non-zeros: the same bits in each run.
 // - Neighbouring lanes read neighbours in B, and none waits for the lane with the longest of 32 rows of B.
 //   R-MAT gains most, and more in multiplying: its lanes met in one sum most often.
 //

@@ -4,7 +4,7 @@
 // add there, and its results must be sorted afterwards. So the bin of the shortest rows, of up to 128
 // products, does it the other way round:
 //
-//   expand   write out all products of the row, in the order of A's entries: product q gets the key (column, q)
+//   expand   write out all products of the row, in the order of A's non-zeros: product q gets key (column, q)
 //   sort     a warp sorts 128 keys in its registers, 4 a lane. Two keys of one lane are compared by a minimum
 //            and a maximum, those of two lanes after a shuffle (sort_keys.hpp)
 //   add up   equal columns are neighbours now. The first of them adds up the others, in the order of q: the
@@ -35,7 +35,7 @@ using Key = unsigned long long;
 __device__ Key key_of(Index column, unsigned number) { return static_cast<Key>(column) * kMost + number; }
 __device__ Index column_of(Key key) { return static_cast<Index>(key / kMost); }
 
-/// Calls visit(number, column, entry of A, position in B) for the products of a row; returns how many.
+/// Calls visit(number, column, non-zero of A, position in B) for the products of a row; returns how many.
 template <class Ptr, class Visit>
 __device__ unsigned number_products(const Structures<Ptr>& f, Index row, unsigned lane, Visit visit) {
   unsigned before = 0;
@@ -71,8 +71,8 @@ template <class Ptr>
 __global__ void __launch_bounds__(kWarps* kWarp) count_rows(Structures<Ptr> f, RowList list, Index* counts) {
   __shared__ Key all_keys[kWarps][kMost];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const unsigned number = blockIdx.x * kWarps + warp;
-  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  const Offset number = Offset{blockIdx.x} * kWarps + warp;
+  if (number >= list.count) return;  // the whole warp leaves
   Key* const keys = all_keys[warp];
   const unsigned n = number_products(
       f, list.rows[number], lane, [&](unsigned i, Index column, Ptr, Ptr) { keys[i] = key_of(column, i); });
@@ -96,8 +96,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply_rows(Factors<T, Ptr> f
   alignas(sizeof(ulonglong2)) __shared__ Key all_keys[kWarps][kMost];
   __shared__ T all_products[kWarps][kMost];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const unsigned number = blockIdx.x * kWarps + warp;
-  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  const Offset number = Offset{blockIdx.x} * kWarps + warp;
+  if (number >= list.count) return;  // the whole warp leaves
   Key* const keys = all_keys[warp];
   T* const products = all_products[warp];
   const unsigned n =

@@ -12,9 +12,9 @@
 //
 // A block of 8 warps does a row. Where its columns span more than 32,768, it takes one span after the other,
 // and of each row of B the part in the span: two binary searches. To add, each warp has an eighth of the span,
-// and takes one row of B after the other, as in rung 3: no atomics, in the order of A's entries. The walks are
-// those of rows.hpp, which have the next row of B on its way, and when they mark, several at once. All other
-// rows are as in rung 5.
+// and takes one row of B after the other, as in rung 3: no atomics, in the order of A's non-zeros. The walks
+// are those of rows.hpp, which have the next row of B on its way, and when they mark, several at once. All
+// other rows are as in rung 5.
 //
 // What remains: the hashed rows are still sorted in global memory, on R-MAT the longest phase. And in a skewed
 // graph the first eighth of the columns has most products; fast/ranked_rows.cu gives each warp as many results.

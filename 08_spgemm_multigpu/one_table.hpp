@@ -16,51 +16,51 @@ __device__ inline unsigned home(Index column, unsigned slots, bool in_global) {
   return in_global ? home_of(column, slots) : static_cast<unsigned>(column) & (slots - 1);
 }
 
-// The kernels, a block of a warp a row. `Rows` is the rung's, and makes a row in a table:
-//   Rows::count(f, row, keys, slots, in_global, most_probes, counts)   false: a column found no slot within so
+// The kernels, a block of a warp a row. `Walk` is the rung's, and makes a row in a table:
+//   Walk::count(f, row, keys, slots, in_global, most_probes, counts)   false: a column found no slot within so
 //                                                                      many probes
-//   Rows::multiply(f, row, keys, values, slots, in_global, c)          in a table that holds the row, which it
+//   Walk::multiply(f, row, keys, values, slots, in_global, c)          in a table that holds the row, which it
 //                                                                      writes out in the order of the slots
 
 /// Rows for which the table is too full go to the list `full`, and are marked.
-template <class Rows, class Ptr>
+template <class Walk, class Ptr>
 __global__ void __launch_bounds__(kWarp) count_rows(Structures<Ptr> f, unsigned slots, unsigned most_probes,
                                                     Index* counts, LongRows full, unsigned char* is_full) {
   const Index row = static_cast<Index>(blockIdx.x);
-  const bool good = Rows::count(f, row, dynamic_shared<Index>(), slots, false, most_probes, counts);
+  const bool good = Walk::count(f, row, dynamic_shared<Index>(), slots, false, most_probes, counts);
   if (threadIdx.x > 0) return;
   is_full[row] = !good;
   if (!good) full.rows[atomicAdd(full.count, 1)] = row;
 }
 
 /// Those rows again, with keys in global memory.
-template <class Rows, class Ptr>
+template <class Walk, class Ptr>
 __global__ void __launch_bounds__(kWarp)
     count_full_rows(Structures<Ptr> f, RowList list, Index* keys, unsigned slots, Index* counts) {
-  Rows::count(f, list.rows[blockIdx.x], keys + std::size_t{blockIdx.x} * slots, slots, true, slots, counts);
+  Walk::count(f, list.rows[blockIdx.x], keys + std::size_t{blockIdx.x} * slots, slots, true, slots, counts);
 }
 
 /// Rows with at most `most` results; the others leave at once.
-template <class Rows, class T, class Ptr>
+template <class Walk, class T, class Ptr>
 __global__ void __launch_bounds__(kWarp)
     multiply_rows(Factors<T, Ptr> f, Index most, unsigned slots, Output<T> c) {
   const Index row = static_cast<Index>(blockIdx.x);
   const Offset results = c.row_ptr[row + 1] - c.row_ptr[row];
   if (results == 0 || results > most) return;
   T* const values = dynamic_shared<T>();
-  Rows::multiply(f, row, reinterpret_cast<Index*>(values + slots), values, slots, false, c);
+  Walk::multiply(f, row, reinterpret_cast<Index*>(values + slots), values, slots, false, c);
 }
 
 /// The rows of the list. Keys are in shared memory where that was enough to count them, values never.
 /// `shared_slots` is not more than the slots of the tables.
-template <class Rows, class T, class Ptr>
+template <class Walk, class T, class Ptr>
 __global__ void __launch_bounds__(kWarp)
     multiply_long_rows(Factors<T, Ptr> f, RowList list, const unsigned char* is_full, unsigned shared_slots,
                        Tables<T> tables, Output<T> c) {
   const Index row = list.rows[blockIdx.x];
   const bool in_global = is_full[row] != 0;
   const std::size_t begin = std::size_t{blockIdx.x} * static_cast<std::size_t>(tables.slots);
-  Rows::multiply(f, row, in_global ? tables.keys + begin : dynamic_shared<Index>(), tables.values + begin,
+  Walk::multiply(f, row, in_global ? tables.keys + begin : dynamic_shared<Index>(), tables.values + begin,
                  in_global ? static_cast<unsigned>(tables.slots) : shared_slots, in_global, c);
 }
 
@@ -76,7 +76,7 @@ inline __global__ void list_long_rows(const Index* counts, Index rows, Index mos
   }
 }
 
-template <class T, class Rows>
+template <class T, class Walk>
 class OneTablePlan : public TwoPassPlan<T> {
  public:
   OneTablePlan(const SpgemmProblem<T>& problem, Exec& exec, const HashSizes& sizes)
@@ -109,14 +109,14 @@ class OneTablePlan : public TwoPassPlan<T> {
     const auto slots = static_cast<unsigned>(sizes_.count_slots);
     const std::size_t bytes = slots * sizeof(Index);
     numbers_.zero(this->stream());
-    allow_shared_bytes(count_rows<Rows, Offset>, bytes);
-    launch(count_rows<Rows, Offset>, this->a_warp_a_row(this->rows(), bytes), f, slots,
+    allow_shared_bytes(count_rows<Walk, Offset>, bytes);
+    launch(count_rows<Walk, Offset>, this->a_warp_a_row(this->rows(), bytes), f, slots,
            static_cast<unsigned>(sizes_.most_probes), counts, list(), is_full_.data());
     full_rows_ = read_numbers();
     if (full_rows_ == 0) return;
     tables_->by_batches({list_.data(), full_rows_}, [&](RowList rows) {
       const Tables<T> tables = tables_->view();
-      launch(count_full_rows<Rows, Offset>, this->a_warp_a_row(rows.count), f, rows, tables.keys,
+      launch(count_full_rows<Walk, Offset>, this->a_warp_a_row(rows.count), f, rows, tables.keys,
              static_cast<unsigned>(tables.slots), counts);
     });
   }
@@ -128,15 +128,15 @@ class OneTablePlan : public TwoPassPlan<T> {
     long_rows_ = read_numbers();
     slots_ = power_of_two(read_[1]);  // at most that of sizes_.shared_results
     const std::size_t bytes = static_cast<std::size_t>(slots_) * (sizeof(Index) + sizeof(T));
-    allow_shared_bytes(multiply_rows<Rows, T, Offset>, bytes);
-    launch(multiply_rows<Rows, T, Offset>, this->a_warp_a_row(this->rows(), bytes), f, sizes_.shared_results,
+    allow_shared_bytes(multiply_rows<Walk, T, Offset>, bytes);
+    launch(multiply_rows<Walk, T, Offset>, this->a_warp_a_row(this->rows(), bytes), f, sizes_.shared_results,
            static_cast<unsigned>(slots_), c);
     if (long_rows_ == 0) return;
     const Tables<T> tables = tables_->view();
     const std::size_t key_bytes = static_cast<std::size_t>(sizes_.count_slots) * sizeof(Index);
-    allow_shared_bytes(multiply_long_rows<Rows, T, Offset>, key_bytes);
+    allow_shared_bytes(multiply_long_rows<Walk, T, Offset>, key_bytes);
     tables_->by_batches({list_.data(), long_rows_}, [&](RowList rows) {
-      launch(multiply_long_rows<Rows, T, Offset>, this->a_warp_a_row(rows.count, key_bytes), f, rows,
+      launch(multiply_long_rows<Walk, T, Offset>, this->a_warp_a_row(rows.count, key_bytes), f, rows,
              is_full_.data(), static_cast<unsigned>(std::min<Offset>(sizes_.count_slots, tables.slots)),
              tables, c);
     });
@@ -172,10 +172,10 @@ class OneTablePlan : public TwoPassPlan<T> {
   Offset slots_ = 0;
 };
 
-/// `Rows` counts and multiplies, as above.
-template <class Rows>
+/// `Walk` counts and multiplies, as above.
+template <class Walk>
 Factory one_table(const HashSizes& sizes) {
-  return plans<OneTablePlan<float, Rows>, OneTablePlan<double, Rows>>(sizes);
+  return plans<OneTablePlan<float, Walk>, OneTablePlan<double, Walk>>(sizes);
 }
 
 }  // namespace stages::spgemm

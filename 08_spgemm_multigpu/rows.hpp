@@ -1,5 +1,5 @@
 #pragma once
-// How kernels walk along the products of a row of C: for each entry of A's row, over a row of B.
+// How kernels walk along the products of a row of C: for each non-zero of A's row, over a row of B.
 
 #include <source_location>
 
@@ -7,9 +7,6 @@
 #include "common/matrix/types.hpp"
 
 namespace stages::spgemm {
-
-inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 /// A matrix without its values.
 template <class Ptr>
@@ -131,8 +128,8 @@ __device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1u
 /// And of this one. (Of lane 31: all, as 2 << 31 is 0.)
 __device__ inline unsigned lanes_up_to(unsigned lane) { return (2u << lane) - 1u; }
 
-/// Up to 32 entries of a row of A, one a lane, and what each is multiplied with. Lanes beyond the last entry
-/// hold an empty piece.
+/// Up to 32 non-zeros of a row of A, one a lane, and what each is multiplied with. Lanes beyond the last
+/// non-zero hold an empty piece.
 template <class T, class Ptr>
 struct Factor {
   Piece<Ptr> piece;
@@ -180,14 +177,14 @@ __device__ void visit_by_rows(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& fa
   }
 }
 
-/// The products of a warp's entries as one sequence, from as many rows of B as that takes.
+/// The products of a warp's non-zeros as one sequence, from as many rows of B as that takes.
 template <class Ptr>
 struct Together {
   Ptr up_to_here = 0;  ///< products of the lanes up to and with this one
-  Ptr place = 0;       ///< product q of the sequence, if it is this lane's entry's, stands there + q
+  Ptr place = 0;       ///< product q of the sequence, if it is this lane's non-zero's, stands there + q
   Ptr total = 0;
 
-  /// The lane whose entry product q comes from.
+  /// The lane whose non-zero product q comes from.
   __device__ unsigned owner_of(Ptr q) const {
     unsigned owner = 0;
     for (unsigned step = kWarp / 2; step > 0; step /= 2) {
@@ -261,7 +258,7 @@ __device__ void visit_together(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& f
 /// Calls visit(column, product) for the products of row `row` of C that lie in the slice (kWhole: for all of
 /// them), with all lanes of a warp. Lanes that visit at the same time hold different columns, and between two
 /// visits of one column the warp meets, so visit may add to a place of its column without atomics, and each
-/// sum runs in the order of A's entries.
+/// sum runs in the order of A's non-zeros.
 template <bool kWhole, class T, class Ptr, class Visit>
 __device__ void walk_products(const Factors<T, Ptr>& f, Index row, Slice slice, unsigned lane, Visit visit) {
   const Ptr end = f.a.row_ptr[row + 1];
@@ -270,10 +267,10 @@ __device__ void walk_products(const Factors<T, Ptr>& f, Index row, Slice slice, 
   }
 }
 
-/// As walk_products() for entries [begin, end) of A, all of one row, whose rows of B may be short, or of which
-/// the slice may leave little, so that many lanes would idle if they came one after another: then products of
-/// several are visited together, and those of one column among 32 are added up before: visit() gets their sum,
-/// and the row decides the order. Such a step takes about half as many instructions again.
+/// As walk_products() for non-zeros [begin, end) of A, all of one row, whose rows of B may be short, or of
+/// which the slice may leave little, so that many lanes would idle if they came one after another: then
+/// products of several are visited together, and those of one column among 32 are added up before: visit() gets
+/// their sum, and the row decides the order. Such a step takes about half as many instructions again.
 template <bool kWhole, class T, class Ptr, class Visit>
 __device__ void walk_products_of(const Factors<T, Ptr>& f, Ptr begin, Ptr end, Slice slice, unsigned lane,
                                  Visit visit) {
@@ -311,10 +308,10 @@ __device__ unsigned team_for(unsigned mean) {
   return max(team, kLeast);
 }
 
-/// Calls visit(piece, entries, team) for groups of entries of row `row` of A, with all lanes of a warp: the
+/// Calls visit(piece, entries, team) for groups of non-zeros of row `row` of A, with all lanes of a warp: the
 /// lane's piece, of those that piece_of_row(k) gives of the rows of B (an empty one beyond the last of the
-/// entries), and how many lanes should share a row of B. A warp of `warps` takes every warps-th group: of 32
-/// entries, or so few that all warps have some.
+/// non-zeros), and how many lanes should share a row of B. A warp of `warps` takes every warps-th group: of 32
+/// non-zeros, or so few that all warps have some.
 template <unsigned kLeastTeam, class Ptr, class PieceOf, class Visit>
 __device__ void walk_groups(const Structure<Ptr>& a, Index row, unsigned warp, unsigned warps, unsigned lane,
                             PieceOf piece_of_row, Visit visit) {

@@ -2,10 +2,10 @@
 // Two ways in which a warp walks along the products of a row of C. Rungs 1 and 2 take the first, rungs 3 to 6
 // the second for all rows that they hash.
 //
-//   walk_by_lanes        lane 0: entry 0 of A, its row of B   b b b b        two lanes may hold one column
-//                        lane 1: entry 1 of A, its row of B   b b b b b b
-//   walk_by_rows_of_b    entry 0 of A: lanes 0..31, its row of B             32 different columns
-//                        entry 1 of A: lanes 0..31, its row of B             in the order of A's entries
+//   walk_by_lanes        lane 0: non-zero 0 of A, its row of B   b b b b        two lanes may hold one column
+//                        lane 1: non-zero 1 of A, its row of B   b b b b b b
+//   walk_by_rows_of_b    non-zero 0 of A: lanes 0..31, its row of B             32 different columns
+//                        non-zero 1 of A: lanes 0..31, its row of B             in the order of A's non-zeros
 
 #include <type_traits>
 
@@ -13,8 +13,8 @@
 
 namespace stages::spgemm {
 
-/// The row of B that belongs to an entry of A: positions [from, to). (A struct, so that what belongs to the
-/// entry of A, its value as well, is loaded once, not for each product.)
+/// The row of B that belongs to a non-zero of A: positions [from, to). (A struct, so that what belongs to the
+/// non-zero of A, its value as well, is loaded once, not for each product.)
 template <class Ptr>
 struct RowOfB {
   const Index* columns;
@@ -25,7 +25,7 @@ struct RowOfB {
     return visit(columns[q]);
   }
 };
-/// The same with values, times that of the entry of A.
+/// The same with values, times that of the non-zero of A.
 template <class T, class Ptr>
 struct ProductsOfB : RowOfB<Ptr> {
   const T* values;
@@ -48,7 +48,7 @@ __device__ ProductsOfB<T, Ptr> row_of_b(const Factors<T, Ptr>& f, Ptr e) {
 }
 
 /// Of Structures calls visit(column), of Factors visit(column, product) for the products of a row, a lane an
-/// entry of A, until one of them returns false, which is returned in every lane.
+/// non-zero of A, until one of them returns false, which is returned in every lane.
 template <class F, class Visit>
 __device__ bool walk_by_lanes(const F& f, Index row, unsigned lane, Visit visit) {
   bool good = true;

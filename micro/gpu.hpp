@@ -8,8 +8,7 @@
 
 namespace stages::micro {
 
-inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kAllLanes = 0xffffffffu;
+using stages::kAllLanes, stages::kWarp;
 
 /// Row i of a matrix is at positions row_ptr[i] .. row_ptr[i + 1] - 1 of col_idx and values. All are 32-bit
 /// numbers.

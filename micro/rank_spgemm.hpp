@@ -54,7 +54,7 @@ class RankSpgemm : public mpi::MpiSpgemmPlan<T> {
     sums_.assign(elements, T{0});
     there_.assign(elements, 0);
   }
-  /// Adds what the entries of A give with the rows of B in `b`, where rows may be missing.
+  /// Adds what the non-zeros of A give with the rows of B in `b`, where rows may be missing.
   void add_products(const CsrView<T>& b) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(a_part_.rows); ++i) {
       const std::size_t row = i * static_cast<std::size_t>(this->shape_.cols);

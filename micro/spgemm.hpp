@@ -103,8 +103,8 @@ __global__ void sort_rows(Results<T> c) {
 template <class T>
 class TableSpgemm : public DeviceSpgemmPlan<T> {
  public:
-  using Rows = CsrView<T, Offset>;
-  using Multiply = void(const Rows& a, const Rows& b, const Tables<T>& tables, const Results<T>& c,
+  using View = CsrView<T, Offset>;
+  using Multiply = void(const View& a, const View& b, const Tables<T>& tables, const Results<T>& c,
                         cudaStream_t stream);
 
   TableSpgemm(const SpgemmProblem<T>& problem, Exec& exec)
@@ -132,7 +132,7 @@ class TableSpgemm : public DeviceSpgemmPlan<T> {
   }
 
  protected:
-  virtual void multiply(const Rows& a, const Rows& b, const Tables<T>& tables, const Results<T>& c,
+  virtual void multiply(const View& a, const View& b, const Tables<T>& tables, const Results<T>& c,
                         cudaStream_t stream) = 0;
 
   /// The first pass.

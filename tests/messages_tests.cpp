@@ -47,7 +47,7 @@ TEST(Messages, ProblemsArrive) {
       arrived<SpmvProblem<float>>(bytes_of(make_spmv_problem("v", matrix<float>(), Mode::stream, 3)));
   EXPECT_EQ(spmv.name, "v");
   EXPECT_EQ(spmv.mode, Mode::stream);
-  EXPECT_EQ(spmv.products, 3);
+  EXPECT_EQ(spmv.n_vectors, 3);
   EXPECT_EQ(spmv.a->col_idx, matrix<float>()->col_idx);
 
   const auto p = arrived<SpmmProblem<double>>(bytes_of(spmm()));

@@ -27,7 +27,7 @@ Results sample() {
                  .cols = 20,
                  .nnz = 30,
                  .result_cols = 32,
-                 .products = 1,
+                 .n_vectors = 1,
                  .multiplications = 960};
   row.entry = "01_cpu_serial/csr";
   row.idea = "row by row";

@@ -31,7 +31,7 @@ std::vector<std::string> made(Op op, const Job& job, const Matrix& a, const Prob
         else if constexpr (requires { problem.n_cols; })
           out.push_back(fmt::format("N = {}", problem.n_cols));
         else
-          out.push_back(fmt::format("{} of {}", to_string(problem.mode), problem.products));
+          out.push_back(fmt::format("{} of {}", to_string(problem.mode), problem.n_vectors));
       });
   if (!left_out.empty()) out.push_back(left_out);
   return out;

@@ -1,9 +1,9 @@
 // Task: find the fault in the conversion of B to columns, and mend it: C = A B by columns of B.
 // Reference: 01_cpu_serial/two_pointer_dot
 //
-// The plan turns B to columns by counting: how many entries each column has, a running sum over the counts,
-// and then each entry to the next free place of its column. The product itself is right. The original of this
-// step had the fault, and its input was such that it never showed.
+// The plan turns B to columns by counting: how many non-zeros each column has, a running sum over the counts,
+// and then each non-zero to the next free place of its column. The product itself is right. The original of
+// this step had the fault, and its input was such that it never showed.
 //
 // Say before you run it: which class of input will be lost, and why no other?
 
@@ -62,7 +62,7 @@ class MyColumns final : public micro::RowSpgemm<T> {
 
   std::vector<Offset> col_ptr_;
   std::vector<Index> row_idx_;
-  std::vector<Offset> source_;  ///< where in B the entry stands
+  std::vector<Offset> source_;  ///< where in B the non-zero stands
   std::vector<T> values_;
 };
 

@@ -2,9 +2,9 @@
 // Reference: 01_cpu_serial/csr_spmv
 //
 // Row i of A is what stands at the places row_ptr[i] .. row_ptr[i + 1] - 1 of col_idx and values: the columns
-// of its entries, and the entries. A row without entries is a row too, and its y is 0.
+// of its non-zeros, and the non-zeros. A row without non-zeros is a row too, and its y is 0.
 //
-// Before you write: how many bytes does the loop read and write for each entry, and how many for each row?
+// Before you write: how many bytes does the loop read and write for each non-zero, and how many for each row?
 
 #include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
@@ -26,7 +26,7 @@ class MySpmv final : public HostSpmvPlan<T> {
       for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
       y[i] = sum;
       // STUDENT
-      // Your code: the sum over the entries of row i, into y[i].
+      // Your code: the sum over the non-zeros of row i, into y[i].
       static_cast<void>(x);
       static_cast<void>(y);
       // END

@@ -3,13 +3,13 @@
 // csr_spmv. In 2_csr_spmv_plain.cpp one sum makes every addition wait for the one before it. Here rows are
 // added up in blocks of four, into four sums. The last block of a row is seldom full, and a branch for each
 // product that might be missing is mispredicted half of the time; so the block is computed whole, and zeros
-// take the place of what belongs to the next row. Matrices with at most ten entries a row on average keep one
+// take the place of what belongs to the next row. Matrices with at most ten non-zeros a row on average keep one
 // sum: there too much of the blocks would be zeros.
 //
 // csr_spmv_by_length. The loop over a short row ends after 2, or 3, or 5 steps, and the processor has to guess
 // when (branch prediction); each wrong guess costs as much as a dozen products. So prepare notes, for windows
 // of kWindow rows, the rows in order of their length. The run then computes many rows of 2, then many of 3,
-// and a loop whose count does not change is predicted; rows up to kUnrolled entries have no loop at all. A
+// and a loop whose count does not change is predicted; rows up to kUnrolled non-zeros have no loop at all. A
 // stays as it is, a window of it stays in the cache, and each row is summed as before. It pays where rows are
 // short and their lengths vary, and costs where jumping about in A costs more than the wrong guesses did: see
 // the table of SpMV in measured.md.
@@ -24,7 +24,7 @@
 namespace stages {
 namespace {
 
-/// Matrices with at most so many entries a row on average are added up with one sum a row.
+/// Matrices with at most so many non-zeros a row on average are added up with one sum a row.
 constexpr Offset kShortRows = 10;
 
 template <class T>

@@ -6,7 +6,7 @@
 // end, so the order of all additions is fixed by the row's length alone.
 //
 // Input and cost: as 1_dense_spmv_plain.cpp; what is left is reading A. The dense form can win only where
-// more than about two thirds of A is non-zero: a CSR entry moves sizeof(T) + 4 bytes, and its x[col] cannot
+// more than about two thirds of A is non-zero: a CSR non-zero moves sizeof(T) + 4 bytes, and its x[col] cannot
 // be loaded by the vector.
 
 #include <array>

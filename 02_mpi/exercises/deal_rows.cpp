@@ -1,13 +1,13 @@
-// Task: fill in the dealing: whole rows of A to each rank, so that all get about equally many entries.
+// Task: fill in the dealing: whole rows of A to each rank, so that all get about equally many non-zeros.
 // Reference: 02_mpi/scatter_gather
 // Ranks: 3
 //
 // bounds[r] is the first row of rank r, and bounds[ranks] the number of rows: rank r gets the rows bounds[r]
-// .. bounds[r + 1] - 1, which may be none. The original cut A after every nnz / ranks entries, in the middle
-// of rows, so that C held several entries at one place. Here a share is whole rows, and ends where its part
-// of the entries is about reached: row_ptr says how many entries lie before a row.
+// .. bounds[r + 1] - 1, which may be none. The original cut A after every nnz / ranks non-zeros, in the middle
+// of rows, so that C held several non-zeros at one place. Here a share is whole rows, and ends where its part
+// of the non-zeros is about reached: row_ptr says how many non-zeros lie before a row.
 //
-// Before you write: for which matrices are equal shares of the entries of A no equal shares of the work?
+// Before you write: for which matrices are equal shares of the non-zeros of A no equal shares of the work?
 
 #include <algorithm>
 

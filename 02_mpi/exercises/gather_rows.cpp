@@ -22,7 +22,7 @@ class MyGather final : public micro::RankSpgemm<T> {
   void collect() override {
     const Csr<T>& part = this->c_part_;
     std::vector<Offset> rows(this->bounds_.begin(), this->bounds_.end());
-    std::vector<Offset> places(rows.size(), 0);  // where each rank's entries begin in C
+    std::vector<Offset> places(rows.size(), 0);  // where each rank's non-zeros begin in C
     for (std::size_t r = 0; r + 1 < rows.size(); ++r) {
       Offset count = part.nnz();
       mpi::broadcast(&count, 1, static_cast<int>(r), this->comm());

@@ -4,7 +4,7 @@
 //
 // The kernel is right. Yet for a matrix of 8191 rows, the size of the original's, the last 15 elements of y
 // are never computed: they are what lay in that memory before. The original's report saw that fewer elements
-// came out, and put it down to repeated entries in its input.
+// came out, and put it down to repeated non-zeros in its input.
 //
 // Say before you run it: which sizes are right by luck? And what is there for the check to see, which fills y
 // with NaN before each run?

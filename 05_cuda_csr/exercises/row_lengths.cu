@@ -7,8 +7,8 @@
 // pointers away: row i begins at i times that number. Somebody has taken the kernel over for all matrices. It
 // is still right for the original's.
 //
-// Say before you run it: which classes of input will be lost, and does any entry that it reads lie outside of
-// the arrays?
+// Say before you run it: which classes of input will be lost, and does any non-zero that it reads lie outside
+// of the arrays?
 
 #include "micro/spmv.hpp"
 

@@ -4,14 +4,14 @@
 // At most: 700 requests in loads of values
 // At most: 2.3 sectors a request in loads of values
 //
-// Lane l of the warp takes the entries l, l + 32, l + 64 and so on of its row, so that neighbouring lanes
-// read neighbouring entries; then the 32 partial sums become one by shuffles, and lane 0 stores it.
+// Lane l of the warp takes the non-zeros l, l + 32, l + 64 and so on of its row, so that neighbouring lanes
+// read neighbouring non-zeros; then the 32 partial sums become one by shuffles, and lane 0 stores it.
 //
 //   __shfl_down_sync(kAllLanes, v, d) gives a lane the v of the lane d places further on
 //
 // Of a warp that has a row, all 32 lanes must come to each shuffle.
 //
-// Before you write: on a matrix with 3 entries in each row, how many of the 32 lanes do anything?
+// Before you write: on a matrix with 3 non-zeros in each row, how many of the 32 lanes do anything?
 
 #include "micro/spmv.hpp"
 
@@ -34,7 +34,7 @@ __global__ void multiply(DeviceRows<T> a, const T* x, T* y) {
   for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);
   if (has_row && lane == 0) y[row] = sum;
   // STUDENT
-  // Your code. Until then lane 0 takes the first entry of its row and no other.
+  // Your code. Until then lane 0 takes the first non-zero of its row and no other.
   if (row < static_cast<unsigned>(a.rows) && lane == 0) {
     const std::int32_t p = a.row_ptr[row];
     y[row] = p < a.row_ptr[row + 1] ? a.values[p] * x[a.col_idx[p]] : T{0};

@@ -2,13 +2,13 @@
 //
 // The idea: no form wins everywhere, and what decides is known before the first product:
 //
-//   column_bands   if the matrix does not fit into L2, so that fewer bytes pay; its segments hold 32 entries
-//                  or more on average (below, what each costs by itself counts more); there are four entries
+//   column_bands   if the matrix does not fit into L2, so that fewer bytes pay; its segments hold 32 non-zeros
+//                  or more on average (below, what each costs by itself counts more); there are four non-zeros
 //                  or more for each element of x that blocks copy; and no row holds more than a thousandth of
-//                  all entries (a segment is one warp's at best)
-//   warp_per_row   otherwise, if rows hold 128 entries or more on average and none more than eight times that;
-//                  or if they hold four or fewer on average and none more than eight: a road network has no
-//                  row to cut, so balanced is no faster, and takes longer to prepare
+//                  all non-zeros (a segment is one warp's at best)
+//   warp_per_row   otherwise, if rows hold 128 non-zeros or more on average and none more than eight times as
+//                  many; or if they hold four or fewer on average and none more than eight: a road network has
+//                  no row to cut, so balanced is no faster, and takes longer to prepare
 //   balanced       otherwise
 //
 // The numbers are round ones that separate the matrices of measured.md by a wide margin. They were not

@@ -1,9 +1,9 @@
 // SpMV from CSR in chunks of equal size, which no long row can stall.
 //
-// The idea: the unit is a chunk of at most 256 entries, one for each warp, as in 6_balanced_shares.cu. But
+// The idea: the unit is a chunk of at most 256 non-zeros, one for each warp, as in 6_balanced_shares.cu. But
 // prepare cuts the matrix at the ends of rows, so that one launch is enough:
 //
-//   rows of up to 256 entries   as many whole rows as fit. The warp loads all entries of the chunk before it
+//   rows of up to 256           as many whole rows as fit. The warp loads all non-zeros of the chunk before it
 //                               uses the first, and leaves the products in shared memory. Each lane takes
 //                               eight neighbours from there and adds up runs of the same row; a scan joins
 //                               runs that go on from lane to lane. So it does not matter where rows begin and
@@ -13,15 +13,15 @@
 //                               bits in every run, without a second kernel and without atomics on numbers.
 //                               These chunks come first, because what takes longest should start first
 //
-// For the eight entries of a lane a byte tells with which of them rows end, and beside it stands the number of
-// the first one's row within the chunk. That is there as soon as the entries are; a row pointer would have to
-// be looked up and then searched. A row without entries gets an entry without a column.
+// For the eight non-zeros of a lane a byte tells with which of them rows end, and beside it stands the number
+// of the first one's row within the chunk. That is there as soon as the non-zeros are; a row pointer would have
+// to be looked up and then searched. A row without non-zeros gets a non-zero without a column.
 //
 // Tried, and slower (notes.md): loads by __ldcs, which took up to 1.4 times as long on some matrices that fit
-// into L2; and four entries a lane (16 bytes a load), as the lanes of one gather then touch up to four times
+// into L2; and four non-zeros a lane (16 bytes a load), as the lanes of one gather then touch up to four times
 // as many lines of x. Where all rows are longer than a chunk, all are hubs: 5_warp_per_row.cu has less to do.
 //
-// Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes an entry, those of empty rows included, and 80 or 96
+// Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes a non-zero, those of empty rows included, and 80 or 96
 // bytes a chunk; one kernel. Memory: the same again.
 //
 // Sources: chunks of whole rows summed in shared memory are J. L. Greathouse and M. Daga's CSR-Stream
@@ -40,17 +40,15 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kWarps = 8;  ///< of a block; 4 and 16 were up to a tenth slower
 /// Of an SM, at least, which leaves 64 registers: all loads in flight at once.
 constexpr unsigned kBlocks = 4;
-constexpr unsigned kPerLane = 8;               ///< entries of a chunk for each lane
-constexpr unsigned kChunk = kWarp * kPerLane;  ///< entries
+constexpr unsigned kPerLane = 8;               ///< non-zeros of a chunk for each lane
+constexpr unsigned kChunk = kWarp * kPerLane;  ///< non-zeros
 constexpr unsigned kStaged = kChunk + kChunk / 32;
-constexpr Index kNoColumn = -1;  ///< of the entry of an empty row
+constexpr Index kNoColumn = -1;  ///< of the non-zero of an empty row
 
-/// Entries [begin, end): rows row .. row + rows - 1, whole; or, rows = 0, a part of hub number `row`.
+/// Non-zeros [begin, end): rows row .. row + rows - 1, whole; or, rows = 0, a part of hub number `row`.
 template <class Ptr>
 struct alignas(16) Chunk {
   Ptr begin = 0;
@@ -66,7 +64,7 @@ struct Hub {
   Index chunks = 0;
 };
 
-/// Of eight neighbouring entries: the first one's row within the chunk, and a bit for each with which a row
+/// Of eight neighbouring non-zeros: the first one's row within the chunk, and a bit for each with which a row
 /// ends. What is beyond the end of a chunk belongs to its last row.
 struct alignas(2) RowEnds {
   std::uint8_t first = 0;
@@ -78,7 +76,7 @@ struct Chunks {
   unsigned count = 0;
   unsigned of_hubs = 0;  ///< the first so many are parts of hubs
   const Chunk<Ptr>* chunk = nullptr;
-  const RowEnds* row_ends = nullptr;  ///< 32 for each chunk after those: of eight entries, for each lane
+  const RowEnds* row_ends = nullptr;  ///< 32 for each chunk after those: of eight non-zeros, for each lane
   const Index* col_idx = nullptr;
   const T* values = nullptr;
   const Hub* hubs = nullptr;
@@ -212,7 +210,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kBlocks) balanced(Chunks<T, Ptr
   sum_rows(chunk, row_ends, staged, lane, y);
 }
 
-/// A matrix with an entry in each empty row, which has no column.
+/// A matrix with a non-zero in each empty row, which has no column.
 template <class T>
 Csr<T> without_empty_rows(const Csr<T>& a) {
   Csr<T> filled(a.rows, a.cols);

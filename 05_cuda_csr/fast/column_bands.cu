@@ -1,16 +1,16 @@
 // SpMV by bands of columns: x in shared memory also where it does not fit.
 //
-// The idea: on a matrix with hundreds of entries a row and no order in its columns, most time goes into taking
-// elements of x out of L2, 32 bytes moved for 4 wanted. Shared memory gives single words at full speed, but
-// holds 58,000 floats. So the columns are cut into bands that fit. A block copies one band of x, and all
-// entries that it multiplies before the next copy lie in that band; their columns, counted from the band's
+// The idea: on a matrix with hundreds of non-zeros a row and no order in its columns, most time goes into
+// taking elements of x out of L2, 32 bytes moved for 4 wanted. Shared memory gives single words at full speed,
+// but holds 58,000 floats. So the columns are cut into bands that fit. A block copies one band of x, and all
+// non-zeros that it multiplies before the next copy lie in that band; their columns, counted from the band's
 // first, fit into 16 bits.
 //
 // A row's part in a band is a segment. The order of segments no longer matters for caches, so prepare sorts
 // each band's by length and lays them out in tiles, one for a warp at a time:
 //
-// - A lane takes eight entries a step, so a step of the warp is 256 entries, side by side: three loads of 16
-//   bytes a lane (float), all coalesced, whatever the rows look like.
+// - A lane takes eight non-zeros a step, so a step of the warp is 256 non-zeros, side by side: three loads of
+//   16 bytes a lane (float), all coalesced, whatever the rows look like.
 // - A segment belongs to a sub-warp of 1, 2, .. 32 lanes, just enough that a tile takes few steps. Neighbours
 //   in the sorted order are about equally long, so all sub-warps of a tile end together.
 // - What is missing in the last step is filled with zeros whose column is one beyond the band's last, where
@@ -41,18 +41,16 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr Offset kPack = 8;              ///< entries that a lane takes at once
-constexpr Offset kStep = kPack * kWarp;  ///< entries that a warp takes at once
+constexpr Offset kPack = 8;              ///< non-zeros that a lane takes at once
+constexpr Offset kStep = kPack * kWarp;  ///< non-zeros that a warp takes at once
 constexpr Offset kMostSteps = 32;        ///< of a tile, before a segment gets more lanes
 constexpr Offset kTileCost = 2;          ///< a tile costs about as much as so many steps more
 constexpr Offset kMostBandColumns = 65535;
 
-/// One warp's work: 32 / team segments, each of a sub-warp of `team` lanes. Entry e of segment q is at
+/// One warp's work: 32 / team segments, each of a sub-warp of `team` lanes. Non-zero e of segment q is at
 /// (first_step + e / (8 team)) * 256 + (q team) * 8 + e % (8 team): each lane has eight in a row.
 struct alignas(16) Tile {
-  Index first_step = 0;  ///< in steps of 256 entries
+  Index first_step = 0;  ///< in steps of 256 non-zeros
   Index steps = 0;
   Index first_segment = 0;
   Index team = 1;  ///< lanes of a segment
@@ -305,7 +303,7 @@ class ColumnBands final : public DeviceSpmvPlan<T> {
     Cost cost = problem_cost(problem);
     cost.memory += (2.0 + sizeof(T)) * (1.25 * static_cast<double>(a.nnz()) + kPack / 2 * segments) +
                    (5.0 + sizeof(T)) * segments;
-    cost.work += segments * problem.products;
+    cost.work += segments * problem.n_vectors;
     return cost;
   }
 

@@ -2,10 +2,10 @@
 //
 // The idea: the time of 2_equal_rows.cu is that of reading the matrix, so read less of it, and read it better.
 //
-// - Columns below 65536 fit into 16 bits: (2 + sizeof(T)) bytes an entry instead of (4 + sizeof(T)), for float
-//   6 instead of 8.
-// - Row by row again, each filled up to a multiple of eight entries, and a sub-warp for each row, as in
-//   5_warp_per_row.cu: a lane takes eight neighbouring entries at once, one load of columns and two (float) of
+// - Columns below 65536 fit into 16 bits: (2 + sizeof(T)) bytes a non-zero instead of (4 + sizeof(T)), for
+//   float 6 instead of 8.
+// - Row by row again, each filled up to a multiple of eight non-zeros, and a sub-warp for each row, as in
+//   5_warp_per_row.cu: a lane takes eight neighbouring ones at once, one load of columns and two (float) of
 //   values, all 16 bytes wide. The filling is loaded and not used.
 // - The next eight are on their way while these are multiplied. The first are asked for before the block
 //   copies x to shared memory, so that the two waits overlap.
@@ -30,8 +30,6 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr Index kMostColumns = 65536;
 constexpr Index kPack = 8;
 
@@ -45,7 +43,7 @@ struct EqualRows {
   const T* values = nullptr;
 };
 
-/// Eight entries of a row.
+/// Eight non-zeros of a row.
 template <class T>
 struct Entries {
   Pack<unsigned, 8> columns;

@@ -1,5 +1,5 @@
 #pragma once
-// Loads of 16 bytes: a thread that takes four or eight neighbouring entries at once needs a quarter or an
+// Loads of 16 bytes: a thread that takes four or eight neighbouring non-zeros at once needs a quarter or an
 // eighth of the load instructions, and has more bytes in flight for each. The address must be aligned to 16
 // bytes. The matrix is read once a product: its loads carry the streaming hint, which leaves x the caches.
 

@@ -3,13 +3,13 @@
 // At most: 400 requests in loads of values
 // Counted on: gen:uniform:n=600,per_row=10; 8 vectors
 //
-// The matrix is fixed and the vector changes, so each thread reads its row's entries once, into arrays of a
+// The matrix is fixed and the vector changes, so each thread reads its row's non-zeros once, into arrays of a
 // fixed size, and multiplies all vectors with them. Registers have no addresses: only arrays that are indexed
 // by a loop of constant length, which the compiler unrolls, can live in them. That length, kWidth, is a
 // template parameter: the smallest of four that holds the longest row. Rows are filled up to it with zeros
 // that stand for column a.cols, where the shared copy of x holds a zero.
 //
-// Before you write: how many registers does a row of 96 entries take, in float and in double? How many has a
+// Before you write: how many registers does a row of 96 non-zeros take, in float and in double? How many has a
 // thread, and from which kWidth on are they too few? What is then in the JSON under local_bytes_per_thread of
 // the reference?
 
@@ -87,7 +87,7 @@ class MyRegisters final : public DeviceSpmvPlan<T> {
   void run() override {
     with_width(longest_, [&]<int kWidth>() {
       launch(multiply<T, kWidth>, {blocks_for(a_.rows, kBlock), kBlock, shared_bytes_, this->stream()},
-             a_.view(), this->x_of(0), this->y_of(0), this->problem().products);
+             a_.view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
     });
   }
 

@@ -87,14 +87,14 @@ __global__ void __launch_bounds__(kBlock)
   cluster_sync();
 }
 
-struct Shape {
+struct ChainLayout {
   int lanes = 0;
   int steps = 0;
 };
 
 /// Lets the kernel have what it needs for n rows, and tells whether the device then holds a cluster of it.
 template <class T>
-bool allow_cluster(const Shape& shape, Index n) {
+bool allow_cluster(const ChainLayout& shape, Index n) {
   return with_steps(shape.steps, [&]<int kSteps>() {
     allow_shared_bytes(chain_cluster<T, kSteps>, shared_bytes_for<T>(n));
     allow_large_cluster(chain_cluster<T, kSteps>);
@@ -104,7 +104,7 @@ bool allow_cluster(const Shape& shape, Index n) {
 
 /// As many lanes per row as the warps of the cluster allow: the shortest sums.
 template <class T>
-Shape shape_for(const Csr<T>& a) {
+ChainLayout shape_for(const Csr<T>& a) {
   constexpr int kThreads = kCluster * kBlock;
   // 512 threads leave 128 registers each: 64 floats with their columns, or half as many doubles.
   constexpr int kMost = sizeof(T) == 4 ? 56 : 32;
@@ -132,7 +132,7 @@ class ChainCluster final : public ChainPlan<T> {
               .shared_bytes = shared_bytes_for<T>(this->a().rows),
               .stream = this->stream(),
               .cluster = kCluster},
-             this->matrix_.view(), this->x_of(0), this->y_of(0), this->a().rows, this->problem().products);
+             this->matrix_.view(), this->x_of(0), this->y_of(0), this->a().rows, this->problem().n_vectors);
     });
   }
 
@@ -171,12 +171,12 @@ class ChainCluster final : public ChainPlan<T> {
   }
 
  private:
-  ChainCluster(const SpmvProblem<T>& problem, Exec& exec, const Shape& shape)
+  ChainCluster(const SpmvProblem<T>& problem, Exec& exec, const ChainLayout& shape)
       : ChainPlan<T>(problem, exec, shape.lanes, shape.steps), shape_(shape) {
     allow_cluster<T>(shape_, problem.a->rows);
   }
 
-  Shape shape_;
+  ChainLayout shape_;
 };
 
 }  // namespace

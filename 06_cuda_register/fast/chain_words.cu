@@ -87,7 +87,7 @@ __global__ void chain_words(ResidentView<T> a, const T* x, T* y, unsigned long l
   }
 }
 
-struct Shape {
+struct ChainLayout {
   int lanes = 0;
   int steps = 0;
   int blocks = 0;
@@ -96,8 +96,8 @@ struct Shape {
 };
 
 template <class T>
-Shape shape_for(const Csr<T>& a) {
-  Shape shape;
+ChainLayout shape_for(const Csr<T>& a) {
+  ChainLayout shape;
   // A thread of a block of 1024 has 64 registers, of 512 it has 128: what a lane may keep follows from that.
   const int most_steps = std::min(kMostSteps, 16 * 1024 / kBlock * 4 / static_cast<int>(sizeof(T)));
   shape.lanes = lanes_for(a, most_steps - most_steps / 8, kLanes);
@@ -128,7 +128,7 @@ class ChainWords final : public ChainPlan<T> {
               .stream = this->stream(),
               .cooperative = true},
              this->matrix_.view(), this->x_of(0), this->y_of(0), words_.data(), this->a().rows,
-             this->problem().products);
+             this->problem().n_vectors);
     });
   }
 
@@ -150,7 +150,7 @@ class ChainWords final : public ChainPlan<T> {
     if (a.cols > kMostResidentColumns) {
       return fmt::format("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);
     }
-    const Shape shape = shape_for(a);
+    const ChainLayout shape = shape_for(a);
     if (shape.lanes == 0)
       return fmt::format("a row has {} non-zeros, more than the registers of {} lanes keep",
                          32 * Offset{resident_steps(a, 32)}, 32);
@@ -161,13 +161,13 @@ class ChainWords final : public ChainPlan<T> {
   }
 
  private:
-  ChainWords(const SpmvProblem<T>& problem, Exec& exec, const Shape& shape)
+  ChainWords(const SpmvProblem<T>& problem, Exec& exec, const ChainLayout& shape)
       : ChainPlan<T>(problem, exec, shape.lanes, shape.steps),
         shape_(shape),
         words_(2 * static_cast<std::size_t>(TaggedWords<T>::kWords) *
                static_cast<std::size_t>(problem.a->rows)) {}
 
-  Shape shape_;
+  ChainLayout shape_;
   DeviceArray<unsigned long long> words_;
 };
 

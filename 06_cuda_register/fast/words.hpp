@@ -84,7 +84,7 @@ class ChainPlan : public DeviceSpmvPlan<T> {
     const Csr<T>& a = *problem.a;
     if (a.rows == a.cols && problem.mode != Mode::stream) return std::nullopt;
     return fmt::format("multiplies chains of a square matrix, and this is {} of {} on {} x {}",
-                       to_string(problem.mode), problem.products, a.rows, a.cols);
+                       to_string(problem.mode), problem.n_vectors, a.rows, a.cols);
   }
 
   ResidentMatrix<T> matrix_;

@@ -2,7 +2,7 @@
 // Reference: 07_spmm/split_rows
 // At most: 660 requests in atomics
 //
-// A warp takes at most kChunk entries of a row and adds what it gets to C. So C must hold beta C before the
+// A warp takes at most kChunk non-zeros of a row and adds what it gets to C. So C must hold beta C before the
 // first of them comes; that is the first kernel. Kernels of this kind were published, and timed, without it:
 // the zeros were somebody else's business. Here it is there, and something is wrong with it.
 //

@@ -4,13 +4,13 @@
 // At most: 4.1 sectors a request in loads of b
 //
 // B is dense, with N columns. A warp has one row of C and a strip of 32 of its columns; lane l has column
-// first + l. All lanes walk along the same row of A, so its entries are broadcasts, and for each entry they
-// read 32 neighbouring numbers of a row of B. b(k, j) and c(i, j) give elements, whatever the layout.
+// first + l. All lanes walk along the same row of A, so its non-zeros are broadcasts, and for each non-zero
+// they read 32 neighbouring numbers of a row of B. b(k, j) and c(i, j) give elements, whatever the layout.
 //
 // Where beta is 0 C must not be read: it may hold anything, also what is no number.
 //
-// Before you write: how often is each entry of A read for N = 32, and how often for N = 256? How often does a
-// row of B travel to the SM?
+// Before you write: how often is each non-zero of A read for N = 32, and how often for N = 256? How often does
+// a row of B travel to the SM?
 
 #include "micro/spmm.hpp"
 

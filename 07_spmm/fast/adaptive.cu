@@ -64,7 +64,7 @@ constexpr Offset kMostOfVeryLong = 4'000;  ///< non-zeros for each SM, of such r
 constexpr Offset kLongest = 1280, kPartOfLongest = 256;
 
 /// How full tiles must be; `few`: there are few non-zeros.
-double least_filled(const Shape& shape, bool few) {
+double least_filled(const SpmmShape& shape, bool few) {
   if (few) return 0.35;
   if (shape.n_cols < 32) return 0.4;
   if (is_mesh(shape)) return 0.35;
@@ -78,7 +78,7 @@ struct Verdict {
 };
 
 template <class T>
-Verdict takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
+Verdict takes_dense_tiles(const SpmmShape& shape, const std::function<TileSample()>& sampled_tiles) {
   const Index n_cols = shape.n_cols;
   if (sizeof(T) > sizeof(float) || !has_tf32() || n_cols < kFewColumns) return {};
   if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kEvenForTiles)) return {};
@@ -96,14 +96,14 @@ Verdict takes_dense_tiles(const Shape& shape, const std::function<TileSample()>&
 }
 
 /// Whether whole rows as they lie are fast; `bytes`: of a row of B.
-bool are_fast_as_they_lie(const Shape& shape, Offset bytes) {
+bool are_fast_as_they_lie(const SpmmShape& shape, Offset bytes) {
   if (2 * bytes <= kLineBytes) return true;
   if (bytes <= kLineBytes) return has_mean_row(shape, 16);
   return has_mean_row(shape, is_banded(shape) ? 44 : 20);
 }
 
 /// The same by length.
-bool are_fast_by_length(const Shape& shape, Offset bytes) {
+bool are_fast_by_length(const SpmmShape& shape, Offset bytes) {
   const DeviceFacts& device = device_facts();
   if (shape.nnz > kMostByLength * device.sms) return false;
   const double of_l2 = static_cast<double>(bytes) * (static_cast<double>(shape.rows) + shape.rows_of_b) /
@@ -115,7 +115,7 @@ bool are_fast_by_length(const Shape& shape, Offset bytes) {
 }
 
 template <class T>
-Verdict takes_whole_rows(const Shape& shape) {
+Verdict takes_whole_rows(const SpmmShape& shape) {
   const Offset bytes = shape.n_cols * Offset{sizeof(T)};
   if (shape.n_cols <= kVectorLength<T>) return {false, "rows of B are no longer than a vector"};
   if (!rows_are_aligned<T>(shape.ld_of_b)) return {false, "rows of B are not aligned to 16 bytes"};
@@ -136,12 +136,12 @@ Verdict takes_whole_rows(const Shape& shape) {
 }  // namespace
 
 template <class T>
-Decision form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
-  if (shape.nnz == 0) return {Form::balanced, "A has no non-zeros"};
+Decision form_for(const SpmmShape& shape, const std::function<TileSample()>& sampled_tiles) {
+  if (shape.nnz == 0) return {SpmmForm::balanced, "A has no non-zeros"};
   if (const Verdict tiles = takes_dense_tiles<T>(shape, sampled_tiles); tiles.taken)
-    return {Form::dense_tiles, tiles.why};
+    return {SpmmForm::dense_tiles, tiles.why};
   const Verdict rows = takes_whole_rows<T>(shape);
-  return {rows.taken ? Form::whole_rows : Form::balanced, rows.why};
+  return {rows.taken ? SpmmForm::whole_rows : SpmmForm::balanced, rows.why};
 }
 
 void add_adaptive(Registry& registry, const std::string& name) {
@@ -149,13 +149,13 @@ void add_adaptive(Registry& registry, const std::string& name) {
       registry, {.name = name, .idea = "dense_tiles, whole_rows or balanced, by stated rules"},
       []<class T>(const SpmmProblem<T>& problem) -> Choice {
         static constexpr const char* kNames[] = {"balanced", "whole_rows",
-                                                 "dense_tiles"};  // as Form has them
+                                                 "dense_tiles"};  // as SpmmForm has them
         const Decision taken = form_for<T>(shape_of(problem), [&] { return sample_tiles(*problem.a); });
         return {kNames[static_cast<int>(taken.form)], taken.why};
       });
 }
 
-template Decision form_for<float>(const Shape&, const std::function<TileSample()>&);
-template Decision form_for<double>(const Shape&, const std::function<TileSample()>&);
+template Decision form_for<float>(const SpmmShape&, const std::function<TileSample()>&);
+template Decision form_for<double>(const SpmmShape&, const std::function<TileSample()>&);
 
 }  // namespace stages::spmm

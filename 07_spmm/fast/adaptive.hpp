@@ -9,16 +9,16 @@
 
 namespace stages::spmm {
 
-enum class Form { balanced, whole_rows, dense_tiles };
+enum class SpmmForm { balanced, whole_rows, dense_tiles };
 
 /// A form, and what decided for it.
 struct Decision {
-  Form form;
+  SpmmForm form;
   std::string why;
 };
 
 /// By the rules of adaptive.cu; what they need to know of tiles they ask for only where it matters.
 template <class T>
-Decision form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles);
+Decision form_for(const SpmmShape& shape, const std::function<TileSample()>& sampled_tiles);
 
 }  // namespace stages::spmm

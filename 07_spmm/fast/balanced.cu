@@ -63,8 +63,8 @@ double balanced_bytes(const SpmmProblem<T>& problem) {
 
 template <class T>
 template <class Ptr>
-BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
-                                  cudaStream_t stream)
+BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const SpmmShape& shape,
+                                  const Granularity& granularity, cudaStream_t stream)
     : aligned_(takes_vectors<T>(granularity, shape)),
       granularity_(granularity),
       columns_(a.col_idx.data()),
@@ -84,7 +84,7 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 // slots, and each waits for the one before it, so that the last, which adds up the slots, has waited for all.
 // The first waits in the ordinary way for whatever made B and C, and so do all others through it.
 template <class T>
-void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) {
+void BalancedMatrix<T>::multiply(const SpmmArgs<T>& product, cudaStream_t stream) {
   const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product};
   granularity_.packing == Packing::always ? multiply_packed(work, stream) : multiply_as_it_lies(work, stream);
   add_cut_rows(work, arrived_.data(), stream);
@@ -97,7 +97,7 @@ void BalancedMatrix<T>::multiply_packed(const Work<T>& work, cudaStream_t stream
   for (const Piece& piece : packed_.pieces()) {
     const bool early = piece.first > 0;
     if (piece.strip <= kVectorLength<T>) {
-      const Rows<const T> b{packed_.data(piece), piece.strip};
+      const RowMajor<const T> b{packed_.data(piece), piece.strip};
       multiply_few_columns(columns_of(work, piece.first, piece.columns, b), true, early, stream);
       continue;
     }
@@ -116,7 +116,7 @@ void BalancedMatrix<T>::multiply_packed(const Work<T>& work, cudaStream_t stream
 
 template <class T>
 void BalancedMatrix<T>::multiply_as_it_lies(const Work<T>& work, cudaStream_t stream) {
-  const Rows<const T>& b = work.m.b;
+  const RowMajor<const T>& b = work.m.b;
   const Index n_cols = work.m.n_cols, strip = granularity_.strip;
   if (granularity_.lanes == 1) return multiply_few_columns(work, aligned_, false, stream);
   const auto [whole, rest, few] = divide<T>(n_cols, strip, aligned_);
@@ -139,7 +139,7 @@ class Balanced final : public RowMajorPlan<T> {
  public:
   Balanced(const SpmmProblem<T>& problem, Exec& exec, Granularity granularity)
       : RowMajorPlan<T>(problem, exec), a_(to_device(*problem.a)) {
-    const Shape shape = shape_of(problem);
+    const SpmmShape shape = shape_of(problem);
     std::visit(
         [&](auto& a) {
           matrix_ = BalancedMatrix<T>(a, shape, resolve<T>(granularity, shape), this->stream());
@@ -171,7 +171,7 @@ class Balanced final : public RowMajorPlan<T> {
   }
 
  protected:
-  void multiply(const Product<T>& product) override { matrix_.multiply(product, this->stream()); }
+  void multiply(const SpmmArgs<T>& product) override { matrix_.multiply(product, this->stream()); }
 
  private:
   /// A with 8 bytes a row pointer, the rows of B that are used, and C, once each (C twice where beta asks for
@@ -200,12 +200,12 @@ void add_balanced(Registry& registry, const std::string& name, Granularity granu
       granularity);
 }
 
-#define STAGES_INSTANTIATE(T)                                                                               \
-  template double balanced_bytes(const SpmmProblem<T>&);                                                    \
-  template class BalancedMatrix<T>;                                                                         \
-  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, std::int32_t>&, const Shape&, const Granularity&, \
-                                             cudaStream_t);                                                 \
-  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Offset>&, const Shape&, const Granularity&,       \
+#define STAGES_INSTANTIATE(T)                                                                             \
+  template double balanced_bytes(const SpmmProblem<T>&);                                                  \
+  template class BalancedMatrix<T>;                                                                       \
+  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, std::int32_t>&, const SpmmShape&,               \
+                                             const Granularity&, cudaStream_t);                           \
+  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Offset>&, const SpmmShape&, const Granularity&, \
                                              cudaStream_t);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

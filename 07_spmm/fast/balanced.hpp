@@ -26,11 +26,11 @@ class BalancedMatrix {
   BalancedMatrix() = default;
   /// `granularity` from resolve().
   template <class Ptr>
-  BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
+  BalancedMatrix(DeviceCsr<T, Ptr>& a, const SpmmShape& shape, const Granularity& granularity,
                  cudaStream_t stream);
 
   /// C = alpha A B + beta C, for products of the shape that was given.
-  void multiply(const Product<T>& product, cudaStream_t stream);
+  void multiply(const SpmmArgs<T>& product, cudaStream_t stream);
 
   const Partition& partition() const { return partition_; }
   const Granularity& granularity() const { return granularity_; }

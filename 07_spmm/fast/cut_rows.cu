@@ -109,7 +109,7 @@ __device__ inline Parts parts_of(const PartitionView& partition, unsigned k) {
 /// in the same order. Then the counter is 0 again. It is that of the chunk in which the row's slots begin,
 /// where no other hub row's can, and of the strip.
 template <unsigned kVector, class T>
-__device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const Parts& parts, Index k,
+__device__ void add_many_parts(const CutMatrix<T>& a, const SpmmArgs<T>& m, const Parts& parts, Index k,
                                Offset column, unsigned* arrived) {
   const bool has_column = column < m.n_cols, is_first_warp = threadIdx.x < kWarp;
   const Index blocks = parts.blocks(), begin = parts.first_of(k);
@@ -140,7 +140,7 @@ __device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const
 /// slots, strip by strip.
 template <unsigned kVector, class T>
 __global__ void __launch_bounds__(kFixUpBlock)
-    add_parts(CutMatrix<T> a, Product<T> m, unsigned row_blocks, unsigned rows_of_block, unsigned* arrived) {
+    add_parts(CutMatrix<T> a, SpmmArgs<T> m, unsigned row_blocks, unsigned rows_of_block, unsigned* arrived) {
   constexpr unsigned kStrip = kWarp * kVector;
   const unsigned lane = threadIdx.x % kWarp;
   if (blockIdx.x >= row_blocks) {
@@ -190,7 +190,7 @@ std::size_t counters_of_cut_rows(const PartitionView& partition, Index n_cols) {
 template <class T>
 void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream) {
   const PartitionView& view = work.a.partition;
-  const Product<T>& m = work.m;
+  const SpmmArgs<T>& m = work.m;
   const unsigned rows_of_block = rows_of_fix_up_block(view);
   const unsigned row_blocks = blocks_for(view.cut_rows, rows_of_block);
   const auto add = [&](auto kernel, unsigned columns) {

@@ -29,7 +29,7 @@ struct Loaded {
 
 template <unsigned kVector, unsigned kWarps, unsigned kAhead>
 __global__ void __launch_bounds__(kWarps* kLanesOfTile)
-    multiply_dense_tiles(TiledMatrix<float> a, Product<float> m) {
+    multiply_dense_tiles(TiledMatrix<float> a, SpmmArgs<float> m) {
   static_assert(kAhead * kTileColumns <= kLanesOfTile);
   const unsigned warp = threadIdx.x / kLanesOfTile, lane = threadIdx.x % kLanesOfTile;
   const unsigned g = lane / 4, k = lane % 4;
@@ -50,9 +50,8 @@ __global__ void __launch_bounds__(kWarps* kLanesOfTile)
       Loaded<kAhead> loaded = {};
 #pragma unroll
       for (unsigned u = 0; u < kAhead; ++u) {
-        const Index rows_of_b[2] = {
-            __shfl_sync(0xffffffffu, mine, static_cast<int>(u * kTileColumns + k)),
-            __shfl_sync(0xffffffffu, mine, static_cast<int>(u * kTileColumns + k + 4))};
+        const Index rows_of_b[2] = {__shfl_sync(kAllLanes, mine, static_cast<int>(u * kTileColumns + k)),
+                                    __shfl_sync(kAllLanes, mine, static_cast<int>(u * kTileColumns + k + 4))};
         if (tile + u >= end) continue;
         load_vector<4>(a.values + ((tile + u) * kLanesOfTile + lane) * 4, loaded.a[u]);
 #pragma unroll
@@ -106,7 +105,7 @@ class DenseTiles final : public TilePlan<T> {
   }
 
  private:
-  void multiply_bands(const TiledMatrix<T>& a, const Product<T>& product, const dim3& blocks) override {
+  void multiply_bands(const TiledMatrix<T>& a, const SpmmArgs<T>& product, const dim3& blocks) override {
     if constexpr (std::is_same_v<T, float>) {
       with_form(form_, [&](auto warps, auto ahead) {
         launch(rows_are_aligned<T>(product.b.ld) ? multiply_dense_tiles<4, warps(), ahead()>

@@ -32,7 +32,7 @@ __device__ void load_thin(const T* from, Index count, T* to) {
 }
 
 template <unsigned kColumns, class T>
-__device__ void finish_thin_row(const Product<T>& m, Index row, const T (&sums)[kColumns]) {
+__device__ void finish_thin_row(const SpmmArgs<T>& m, Index row, const T (&sums)[kColumns]) {
   T* const to = m.c.row(row);
 #pragma unroll
   for (unsigned v = 0; v < kColumns; ++v) {
@@ -51,7 +51,7 @@ struct ThinBatch {
 /// Products become sums of rows, by a segmented scan. `carry`: the sum of the row that goes on; `row`: the
 /// number of the first row that ends here.
 template <unsigned kColumns, class T>
-__device__ void finish_thin_batch(const Product<T>& m, ThinBatch<kColumns, T>& batch, T (&carry)[kColumns],
+__device__ void finish_thin_batch(const SpmmArgs<T>& m, ThinBatch<kColumns, T>& batch, T (&carry)[kColumns],
                                   const Index*& row) {
   const unsigned lane = threadIdx.x % kWarp;
   const unsigned ends = __ballot_sync(kAllLanes, batch.column < 0), before = ends & ((1u << lane) - 1u);
@@ -75,7 +75,7 @@ __device__ void finish_thin_batch(const Product<T>& m, ThinBatch<kColumns, T>& b
 
 /// A share, by one warp, which asks for several batches of rows of B before it adds the first.
 template <unsigned kColumns, unsigned kVector, class T>
-__device__ void multiply_thin_share(const CutMatrix<T>& a, const Product<T>& m, unsigned number) {
+__device__ void multiply_thin_share(const CutMatrix<T>& a, const SpmmArgs<T>& m, unsigned number) {
   const unsigned lane = threadIdx.x % kWarp;
   const Share share = load_share(a.partition, number);
   const Index* row = a.partition.rows + share.row;
@@ -113,7 +113,7 @@ __device__ void multiply_thin_share(const CutMatrix<T>& a, const Product<T>& m, 
 /// A warp for each share; behind them blocks that set empty rows.
 template <unsigned kColumns, unsigned kVector, class T>
 __global__ void __launch_bounds__(kSmallBlock)
-    multiply_thin(CutMatrix<T> a, Product<T> m, unsigned share_blocks) {
+    multiply_thin(CutMatrix<T> a, SpmmArgs<T> m, unsigned share_blocks) {
   let_next_kernel_start();
   wait_for_earlier_kernel();
   if (blockIdx.x < share_blocks) {

@@ -45,14 +45,14 @@ Index lanes_for(Index strip, bool vectors) {
 
 /// Whether lanes take a column each of a narrow strip although they could take vectors.
 template <class T>
-bool takes_a_column_each(Index strip, const Shape& shape) {
+bool takes_a_column_each(Index strip, const SpmmShape& shape) {
   return is_narrow<T>(strip) && has_many(shape) && !is_local(shape) &&
          (2 * strip * Index{sizeof(T)} < kLineBytes || has_mean_row(shape, kShortRows));
 }
 
 /// The loads of a lane.
 template <class T>
-Index loads_for(const Granularity& g, const Shape& shape) {
+Index loads_for(const Granularity& g, const SpmmShape& shape) {
   if (g.lanes == 4) return 4;
   const bool many_on_8 = g.lanes == 8 && has_many(shape);
   return is_narrow<T>(g.strip) || has_mean_row(shape, kTwoBatches) || many_on_8 ? 8 : 4;
@@ -64,7 +64,7 @@ Index as_share(double nonzeros, double least, double most) {
 }
 
 /// The non-zeros of a share; `groups`, `blocks`: what an SM has room for.
-Index share_for(const Shape& shape, const Granularity& g, const Residency& residency) {
+Index share_for(const SpmmShape& shape, const Granularity& g, const Residency& residency) {
   const DeviceFacts& device = device_facts();
   const double blocks = std::min<double>(residency.blocks, device.max_threads_per_sm / g.block);
   const double resident = static_cast<double>(device.sms) * residency.groups * blocks;
@@ -74,14 +74,14 @@ Index share_for(const Shape& shape, const Granularity& g, const Residency& resid
 }
 
 /// Those of a share of long rows; `lines`: a strip is more than a line of B.
-Index share_of_long_rows(const Shape& shape, bool lines) {
+Index share_of_long_rows(const SpmmShape& shape, bool lines) {
   return as_share(static_cast<double>(shape.nnz) / (device_facts().sms * kLongSharesOfSm), lines ? 64 : 16,
                   128);
 }
 
 /// How far a boundary may move. Where rows are even and a share holds the mean one, no row is cut: where it is
 /// longer, that would leave most shares empty, and with bands all shares would begin in the first.
-Index slack_for(Index share, Index bands, const Shape& shape) {
+Index slack_for(Index share, Index bands, const SpmmShape& shape) {
   const Index slack = usual_slack(share);
   if (bands > 1 || !is_even(shape) || has_mean_row(shape, share + 1)) return slack;
   return std::max(slack, static_cast<Index>(shape.longest));
@@ -89,7 +89,7 @@ Index slack_for(Index share, Index bands, const Shape& shape) {
 
 /// Whether a copy of B pays.
 template <class T>
-bool packing_pays(const Shape& shape, Index strip) {
+bool packing_pays(const SpmmShape& shape, Index strip) {
   if (!can_pack<T>(strip)) return false;
   constexpr Index kLine = kLineBytes / sizeof(T);
   const Index at_once = rows_are_aligned<T>(shape.ld_of_b) ? strip : Index{kWarp};
@@ -101,7 +101,7 @@ bool packing_pays(const Shape& shape, Index strip) {
 
 /// The granularity for a few columns.
 template <class T>
-Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
+Granularity a_lane_a_nonzero(Granularity g, const SpmmShape& shape) {
   g.strip = kVectorLength<T>;
   g.lanes = 1;
   g.loads = kThinAhead;
@@ -114,20 +114,20 @@ Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
 
 /// Whether strips are to be wide: one takes all columns, or there is more to do for rows than for non-zeros.
 template <class T>
-bool takes_wide_strips(const Shape& shape) {
+bool takes_wide_strips(const SpmmShape& shape) {
   if (sizeof(T) > 4 || !rows_are_aligned<T>(shape.ld_of_b) || shape.n_cols <= kWideStrip * 3 / 4)
     return false;
   return shape.n_cols < kWideStrip || shape.nnz <= shape.rows;
 }
 
 /// Whether rows are so long that a share passes over a small part of B.
-bool has_long_rows(const Shape& shape, bool lines) {
+bool has_long_rows(const SpmmShape& shape, bool lines) {
   return has_mean_row(shape, std::max(kLongRows, 2 * share_of_long_rows(shape, lines)));
 }
 
 /// The granularity for such rows.
 template <class T>
-Granularity in_bands(Granularity g, const Shape& shape) {
+Granularity in_bands(Granularity g, const SpmmShape& shape) {
   constexpr Index kLine = kLineBytes / sizeof(T);
   if (g.share == 0) g.share = share_of_long_rows(shape, g.strip > kLine);
   if (g.bands == 0) g.bands = kBandsOfLongRows;
@@ -138,7 +138,7 @@ Granularity in_bands(Granularity g, const Shape& shape) {
 /// The granularity where neighbouring rows ask for the same rows of B, and there are many: no row is cut but
 /// long ones, and shares are so short that what runs on an SM at a time asks for rows that its L1 holds.
 template <class T>
-Granularity among_neighbours(Granularity g, const Shape& shape) {
+Granularity among_neighbours(Granularity g, const SpmmShape& shape) {
   const bool long_shares = is_banded(shape) && has_mean_row(shape, kTwoBatches);
   const Index share = is_narrow<T>(g.strip) ? 16 : long_shares ? 128 : 64;
   g.share = g.slack = has_mean_row(shape, share + 1) ? 256 : share;
@@ -155,19 +155,21 @@ Index thin_rest(Index n_cols) {
 
 }  // namespace
 
-bool is_local(const Shape& shape) { return shape.fresh <= kLocalFresh; }
+bool is_local(const SpmmShape& shape) { return shape.fresh <= kLocalFresh; }
 
-bool is_banded(const Shape& shape) { return shape.fresh <= kBandedFresh; }
+bool is_banded(const SpmmShape& shape) { return shape.fresh <= kBandedFresh; }
 
-bool is_mesh(const Shape& shape) {
+bool is_mesh(const SpmmShape& shape) {
   return is_local(shape) && is_even(shape) && !has_mean_row(shape, kLongRows);
 }
 
-bool has_many(const Shape& shape) { return shape.nnz >= kManyOfSm * device_facts().sms; }
+bool has_many(const SpmmShape& shape) { return shape.nnz >= kManyOfSm * device_facts().sms; }
 
-bool has_mean_row(const Shape& shape, Index nonzeros) { return shape.nnz >= Offset{nonzeros} * shape.rows; }
+bool has_mean_row(const SpmmShape& shape, Index nonzeros) {
+  return shape.nnz >= Offset{nonzeros} * shape.rows;
+}
 
-bool is_even(const Shape& shape, double times) {
+bool is_even(const SpmmShape& shape, double times) {
   return static_cast<double>(shape.longest) * shape.rows <= times * static_cast<double>(shape.nnz);
 }
 
@@ -187,7 +189,7 @@ double sampled_fresh_share(const Csr<T>& a) {
 }
 
 template <class T>
-Shape shape_of(const SpmmProblem<T>& problem) {
+SpmmShape shape_of(const SpmmProblem<T>& problem) {
   const Csr<T>& a = *problem.a;
   return {.nnz = a.nnz(),
           .rows = a.rows,
@@ -199,12 +201,12 @@ Shape shape_of(const SpmmProblem<T>& problem) {
 }
 
 template <class T>
-bool takes_vectors(const Granularity& g, const Shape& shape) {
+bool takes_vectors(const Granularity& g, const SpmmShape& shape) {
   return g.packing == Packing::always || rows_are_aligned<T>(shape.ld_of_b);
 }
 
 template <class T>
-Granularity resolve(Granularity g, const Shape& shape) {
+Granularity resolve(Granularity g, const SpmmShape& shape) {
   const bool by_rule = g.strip == 0 && g.lanes == 0 && g.loads == 0;
   if (g.lanes == 1 && shape.n_cols > kVectorLength<T>)
     fail("balanced: a lane a non-zero was asked for, but a lane has no more than {} columns, not {}",

@@ -65,7 +65,7 @@ namespace stages::spmm {
 inline constexpr Index kWideStrip = 128;  ///< columns of floats, on 16 lanes
 
 /// What rules need to know of a product.
-struct Shape {
+struct SpmmShape {
   Offset nnz = 0;
   Index rows = 0;
   Index rows_of_b = 0;
@@ -83,30 +83,30 @@ template <class T>
 double sampled_fresh_share(const Csr<T>& a);
 
 template <class T>
-Shape shape_of(const SpmmProblem<T>& problem);
+SpmmShape shape_of(const SpmmProblem<T>& problem);
 
 /// Whether rows that are near each other ask for the same rows of B, so often that caches of an SM help.
-bool is_local(const Shape& shape);
+bool is_local(const SpmmShape& shape);
 /// Whether they do so nearly always, as where all non-zeros are near the diagonal.
-bool is_banded(const Shape& shape);
+bool is_banded(const SpmmShape& shape);
 /// Whether A is local, its rows even, and the mean one not long.
-bool is_mesh(const Shape& shape);
+bool is_mesh(const SpmmShape& shape);
 /// Whether there are so many non-zeros that all SMs have enough to do, however they are cut.
-bool has_many(const Shape& shape);
+bool has_many(const SpmmShape& shape);
 /// Whether the mean row has so many non-zeros.
-bool has_mean_row(const Shape& shape, Index nonzeros);
+bool has_mean_row(const SpmmShape& shape, Index nonzeros);
 /// Times the mean row that the longest is at most, where rows are even.
 inline constexpr double kEven = 4;
 /// Whether no row has more than `times` as many non-zeros as the mean row.
-bool is_even(const Shape& shape, double times = kEven);
+bool is_even(const SpmmShape& shape, double times = kEven);
 
 /// `given` with what is 0 filled in by the rules above. Throws Error if there is no such form.
 template <class T>
-Granularity resolve(Granularity given, const Shape& shape);
+Granularity resolve(Granularity given, const SpmmShape& shape);
 
 /// Whether a lane takes vectors of B.
 template <class T>
-bool takes_vectors(const Granularity& g, const Shape& shape);
+bool takes_vectors(const Granularity& g, const SpmmShape& shape);
 
 /// The columns of a B that is not packed, from the first to the last, by the launches that take them.
 struct Division {

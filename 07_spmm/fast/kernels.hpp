@@ -23,12 +23,12 @@ inline unsigned strips_of(Index n_cols, unsigned columns) {
 template <class T>
 struct Work {
   CutMatrix<T> a;
-  Product<T> m;
+  SpmmArgs<T> m;
 };
 
 /// Columns [first, first + count) of `whole`, as a product of its own. `b`: B, as it begins with them.
 template <class T>
-Work<T> columns_of(Work<T> whole, Offset first, Offset count, const Rows<const T>& b) {
+Work<T> columns_of(Work<T> whole, Offset first, Offset count, const RowMajor<const T>& b) {
   whole.m.b = b;
   whole.m.c.data += first;
   whole.m.n_cols = static_cast<Index>(count);

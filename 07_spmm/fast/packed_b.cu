@@ -37,7 +37,7 @@ struct CopyOfPiece {
 /// A strip, or what of it is left, of some rows.
 template <class T>
 struct Tile {
-  Rows<const T> from;
+  RowMajor<const T> from;
   unsigned rows = 0;
   unsigned columns = 0;  ///< that B has
 };
@@ -71,11 +71,11 @@ __device__ void copy_tile(const Tile<T>& tile, unsigned strip_bits, unsigned lan
 
 /// The tile of strip `number` of `piece` that begins at row `top`.
 template <class T>
-__device__ void copy_strip(const Rows<const T>& b, Index rows, Offset top, const CopyOfPiece<T>& piece,
+__device__ void copy_strip(const RowMajor<const T>& b, Index rows, Offset top, const CopyOfPiece<T>& piece,
                            unsigned number) {
   const unsigned skipped = number << piece.strip_bits;
   const auto left = static_cast<unsigned>(min(Offset{kCopyRows}, rows - top));
-  const Rows<const T> from{b.row(static_cast<Index>(top)) + piece.first + skipped, b.ld};
+  const RowMajor<const T> from{b.row(static_cast<Index>(top)) + piece.first + skipped, b.ld};
   T* const to = piece.to + ((Offset{number} * rows + top) << piece.strip_bits);
   copy_tile(Tile<T>{from, left, piece.columns - skipped}, piece.strip_bits, piece.lanes, to);
 }
@@ -87,7 +87,7 @@ struct Copies {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kCopyBlock) copy_pieces(Rows<const T> b, Index rows, Copies<T> copies) {
+__global__ void __launch_bounds__(kCopyBlock) copy_pieces(RowMajor<const T> b, Index rows, Copies<T> copies) {
   const Offset top = Offset{blockIdx.x / copies.strips} * kCopyRows;
   const unsigned mine = blockIdx.x % copies.strips;
 #pragma unroll
@@ -172,7 +172,7 @@ Offset PackedB<T>::before(const Piece& piece) const {
 }
 
 template <class T>
-void PackedB<T>::copy(const Rows<const T>& b, bool dealt, cudaStream_t stream) {
+void PackedB<T>::copy(const RowMajor<const T>& b, bool dealt, cudaStream_t stream) {
   if (data_.empty()) return;
   constexpr Index kLine = kLineBytes / sizeof(T), kVector = kVectorLength<T>;
   Copies<T> copies;

@@ -67,7 +67,7 @@ class PackedB {
   /// of 8 lanes, lane l holds the columns l, l + 8, l + 16, ... in its vector of 16 bytes. This is for a C
   /// whose rows are not aligned to 16 bytes. Lanes must then store number by number, and interleaved columns
   /// make these stores coalesced.
-  void copy(const Rows<const T>& b, bool dealt, cudaStream_t stream);
+  void copy(const RowMajor<const T>& b, bool dealt, cudaStream_t stream);
 
   std::span<const Piece> pieces() const { return pieces_; }
   /// The array of a piece's first strip. Those of its other strips follow, each `apart(piece)` further on.

@@ -63,7 +63,7 @@ __device__ void store_sums(T* to, unsigned column, unsigned n_cols, bool aligned
 
 /// C(row, the lane's columns) = alpha sums + beta C.
 template <class F, bool kDealt, class T = typename F::Value>
-__device__ void finish_row(const Product<T>& m, Index row, unsigned column, const T (&sums)[F::kSums]) {
+__device__ void finish_row(const SpmmArgs<T>& m, Index row, unsigned column, const T (&sums)[F::kSums]) {
   T* const to = m.c.row(row);
   const auto n_cols = static_cast<unsigned>(m.n_cols);
   T out[F::kSums];
@@ -110,7 +110,7 @@ struct Batch {
 /// its own at `from`. All lanes of a warp come along as long as one of its groups has something to do, because
 /// they shuffle together.
 template <class F, bool kDealt, class T = typename F::Value>
-__device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const T* from, unsigned column,
+__device__ void multiply_share(const CutMatrix<T>& a, const SpmmArgs<T>& m, const T* from, unsigned column,
                                unsigned number) {
   constexpr unsigned kAhead = F::kAhead;
   const unsigned lane = threadIdx.x % F::kLanes, group_shift = threadIdx.x % kWarp - lane;
@@ -167,7 +167,7 @@ constexpr unsigned kEmptyRows = 8;
 /// than they would side by side.
 template <class F, bool kDealt, class T = typename F::Value>
 __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock))
-    multiply(CutMatrix<T> a, Product<T> m, Offset gap, unsigned blocks) {
+    multiply(CutMatrix<T> a, SpmmArgs<T> m, Offset gap, unsigned blocks) {
   let_next_kernel_start();
   const unsigned lane = threadIdx.x % F::kLanes, group = threadIdx.x / F::kLanes;
   const unsigned column = blockIdx.y * F::kStrip + lane * Lane<F, kDealt>::kFirst;
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock)
 /// The columns from columns.first + first on, as many as a grid has strips for; `first`: whole strips.
 template <class F, class T>
 void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, cudaStream_t stream) {
-  const Rows<const T> b{columns.b + first / F::kStrip * columns.apart, columns.ld};
+  const RowMajor<const T> b{columns.b + first / F::kStrip * columns.apart, columns.ld};
   const Work<T> work = columns_of(whole, columns.first + first, columns.count - first, b);
   const PartitionView& view = work.a.partition;
   const unsigned blocks = blocks_for(view.shares, F::kGroups);

@@ -50,7 +50,7 @@ constexpr unsigned kGroupsOfBlock = kSmallBlock / L::kLanes;
 
 /// The rows in the order in which they are multiplied: first those that have a block each, then long ones that
 /// have a group of lanes, then those that have a warp, then all others, which have a group.
-struct RowList {
+struct RowGroups {
   const Index* order = nullptr;                          ///< of rows; null: as they lie
   Index first_long = 0, first_warp = 0, first_rest = 0;  ///< where each kind but the first begins
   Index rows = 0;
@@ -96,8 +96,8 @@ __device__ void add_warps(T (&sums)[kVector]) {
 
 /// The row at `place`, if that is before `end`, by kTogether lanes: one or more groups, up to a block of them.
 template <class L, unsigned kTogether, class T, class Ptr>
-__device__ void multiply_row(const CsrView<T, Ptr>& a, const Product<T>& m, const RowList& rows, Offset place,
-                             Offset end) {
+__device__ void multiply_row(const CsrView<T, Ptr>& a, const SpmmArgs<T>& m, const RowGroups& rows,
+                             Offset place, Offset end) {
   constexpr unsigned kLanes = L::kLanes, kVector = L::kVector, kWidth = std::min(kTogether, kWarp);
   const unsigned lane = threadIdx.x % kWidth, group = lane / kLanes;
   const auto before = static_cast<int>(threadIdx.x % kTogether - lane);  // non-zeros of the warps before this
@@ -162,7 +162,7 @@ __device__ void multiply_row(const CsrView<T, Ptr>& a, const Product<T>& m, cons
 
 template <class L, class T, class Ptr>
 __global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(L::kBlocks, kSmallBlock))
-    multiply_rows(CsrView<T, Ptr> a, Product<T> m, RowList rows) {
+    multiply_rows(CsrView<T, Ptr> a, SpmmArgs<T> m, RowGroups rows) {
   unsigned block = blockIdx.x;
   if (block < rows.blocks()) return multiply_row<L, kSmallBlock>(a, m, rows, block, rows.first_long);
   block -= rows.blocks();
@@ -260,7 +260,7 @@ class WholeRows final : public RowMajorPlan<T> {
     rows_.order = order_.data();
   }
 
-  void multiply(const Product<T>& product) override {
+  void multiply(const SpmmArgs<T>& product) override {
     const bool aligned = rows_are_aligned<T>(product.b.ld);
     std::visit(
         [&](const auto& a) {
@@ -271,7 +271,7 @@ class WholeRows final : public RowMajorPlan<T> {
   }
 
   template <class L, class Ptr>
-  void launch_rows(const CsrView<T, Ptr>& a, const Product<T>& product) {
+  void launch_rows(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product) {
     const unsigned blocks =
         rows_.blocks() + rows_.blocks_of_long<L>() + rows_.blocks_of_warps() + rows_.blocks_of_rest<L>();
     launch(multiply_rows<L, T, Ptr>,
@@ -284,7 +284,7 @@ class WholeRows final : public RowMajorPlan<T> {
   RowForm form_;
   AnyDeviceCsr<T> matrix_;
   DeviceArray<Index> order_;  ///< empty where rows come as they lie
-  RowList rows_;
+  RowGroups rows_;
 };
 
 struct Groups {
@@ -293,7 +293,7 @@ struct Groups {
 };
 
 template <class T>
-Groups groups_for(const Shape& shape, Index lanes) {
+Groups groups_for(const SpmmShape& shape, Index lanes) {
   Groups groups;
   with_lanes<T>(shape.n_cols, rows_are_aligned<T>(shape.ld_of_b), lanes, [&](auto of) {
     using L = decltype(of);
@@ -305,7 +305,7 @@ Groups groups_for(const Shape& shape, Index lanes) {
 }
 
 /// The non-zeros of a row that one of so many groups takes by length.
-Index nonzeros_of_group(const Shape& shape, double resident) {
+Index nonzeros_of_group(const SpmmShape& shape, double resident) {
   constexpr double kLeast = 16, kMost = 128;
   const double even = static_cast<double>(shape.nnz) / resident;
   const auto nonzeros =
@@ -316,14 +316,14 @@ Index nonzeros_of_group(const Shape& shape, double resident) {
 
 }  // namespace
 
-bool stay_in_order(const Shape& shape, Offset bytes) {
+bool stay_in_order(const SpmmShape& shape, Offset bytes) {
   constexpr Offset kManyLines = 6'000;  // non-zeros for each SM
   const bool many = bytes > kLineBytes ? shape.nnz >= kManyLines * device_facts().sms : has_many(shape);
   return many && is_mesh(shape);
 }
 
 template <class T>
-RowForm resolve_rows(RowForm form, const Shape& shape) {
+RowForm resolve_rows(RowForm form, const SpmmShape& shape) {
   if (form.nonzeros < 0 || form.of_warp < 0 || (form.lanes != 0 && form.lanes != 8 && form.lanes != 16)) {
     fail(
         "whole_rows: {} lanes, {} non-zeros of a group and {} of a warp were asked for; give 8 or 16 lanes, "

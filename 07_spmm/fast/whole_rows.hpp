@@ -20,10 +20,10 @@
 namespace stages::spmm {
 
 /// Whether rows come as they lie; `bytes`: of a row of B.
-bool stay_in_order(const Shape& shape, Offset bytes);
+bool stay_in_order(const SpmmShape& shape, Offset bytes);
 
 /// `given` with what is left open filled in by the rules above. Throws Error if there is no such form.
 template <class T>
-RowForm resolve_rows(RowForm given, const Shape& shape);
+RowForm resolve_rows(RowForm given, const SpmmShape& shape);
 
 }  // namespace stages::spmm

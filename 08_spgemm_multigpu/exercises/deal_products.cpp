@@ -1,17 +1,16 @@
-// Task: fill in the dealing by products: all ranks get about as many multiplications, not as many entries of A.
-// Reference: 08_spgemm_multigpu/multi_blocks
-// Ranks: 3
+// Task: fill in the dealing by products: all ranks get about as many multiplications, not as many non-zeros of
+// A. Reference: 08_spgemm_multigpu/multi_blocks Ranks: 3
 //
 // bounds[r] is the first row of rank r, and bounds[ranks] the number of rows: rank r makes the rows bounds[r]
 // .. bounds[r + 1] - 1 of C. The original dealt rows one by one, row i to rank i mod K, so that all ranks had
-// as many rows. Row i of C takes a multiplication for each entry of each row of B that row i of A names. Where
-// rows of B have different lengths, as in a skewed graph, neither equal rows nor equal entries of A are equal
-// work: a few rows that name long ones keep one rank busy while the others wait.
+// as many rows. Row i of C takes a multiplication for each non-zero of each row of B that row i of A names.
+// Where rows of B have different lengths, as in a skewed graph, neither equal rows nor equal non-zeros of A are
+// equal work: a few rows that name long ones keep one rank busy while the others wait.
 //
 // A share is whole rows, all in their order, and ends where its part of the products is about reached. The
 // frame counts the products of each share: more than an equal part and the heaviest row is too much.
 //
-// Before you write: it would be easier to deal by entries of A. For which matrices is that enough, and by how
+// Before you write: it would be easier to deal by non-zeros of A. For which matrices is that enough, and by how
 // much is it wrong where A is a star, one row and one column full?
 
 #include <algorithm>

@@ -80,7 +80,7 @@ __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> t
 
 template <class T>
 class MyGrowingTables final : public micro::TableSpgemm<T> {
-  using Rows = CsrView<T, Offset>;
+  using View = CsrView<T, Offset>;
   using micro::TableSpgemm<T>::TableSpgemm;
 
   void count(DeviceArray<Index>& counts) override {
@@ -93,7 +93,7 @@ class MyGrowingTables final : public micro::TableSpgemm<T> {
     } while (std::find(counted.begin(), counted.end(), kNotCounted) != counted.end());
   }
 
-  void multiply(const Rows& a, const Rows& b, const Tables<T>& tables, const Results<T>& c,
+  void multiply(const View& a, const View& b, const Tables<T>& tables, const Results<T>& c,
                 cudaStream_t stream) override {
     launch(stages::multiply<T>, {.grid = tables.count, .block = kWarp, .stream = stream}, a, b, tables, c);
   }

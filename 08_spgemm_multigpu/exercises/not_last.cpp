@@ -41,7 +41,7 @@ class MyWindow final : public micro::RankSpgemm<T> {
     // END
   }
 
-  /// A block of C, from its row `row` and its entry `entry` on.
+  /// A block of C, from its row `row` and its non-zero `entry` on.
   void write(const Csr<T>& block, Index row, Offset entry) {
     for (Index i = 0; i < block.rows; ++i) lengths_.data()[row + i] = block.row_nnz(i);
     std::copy(block.col_idx.begin(), block.col_idx.end(), columns_.data() + entry);

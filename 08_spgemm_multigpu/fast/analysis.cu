@@ -2,12 +2,12 @@
 //
 // A team of 1 to 32 lanes looks at a row of A: at the lengths of the rows of B that it names, and, where there
 // are many products, at their first and last columns. Rows of A that are long for their team wait until the
-// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block, which
-// always looks at the columns, too. A few rows that are long in the mean have a block each from the start:
-// otherwise one block would have to look at several of them. Rows that are split (split_rows.hpp) have no
-// product here.
+// block's other rows are done; then a warp takes each of them, or, beyond 1,024 non-zeros, the whole block,
+// which always looks at the columns, too. A few rows that are long in the mean have a block each from the
+// start: otherwise one block would have to look at several of them. Rows that are split (split_rows.hpp) have
+// no product here.
 //
-// Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
+// Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each non-zero of A.
 
 #include "08_spgemm_multigpu/fast/bins.hpp"
 
@@ -24,8 +24,8 @@ namespace stages::spgemm {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr Index kLongRow = 1024;  ///< entries of A: more are looked at by a whole block
-constexpr int kAtOnce = 4;        ///< entries of A that a thread asks for at once
+constexpr Index kLongRow = 1024;  ///< non-zeros of A: more are looked at by a whole block
+constexpr int kAtOnce = 4;        ///< non-zeros of A that a thread asks for at once
 constexpr int kTurns = 4;         ///< how often a team asks: longer rows are a warp's
 constexpr Index kLastColumn = std::numeric_limits<Index>::max();
 
@@ -61,7 +61,7 @@ __device__ bool is_split(const Structure<Ptr>& a, const Rules& rules, Index row)
   return entries_of(a, row) > static_cast<Ptr>(rules.long_row);
 }
 
-/// Calls visit(from, to), where in B the row lies, for those entries of a row of A that are this member's of
+/// Calls visit(from, to), where in B the row lies, for those non-zeros of a row of A that are this member's of
 /// `members`. It asks for several before it visits the first.
 template <class Ptr, class Visit>
 __device__ void for_rows_of_b(const Structures<Ptr>& f, Index row, unsigned me, unsigned members,
@@ -152,7 +152,7 @@ __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const F
 }
 
 /// A row of A by the whole block; returns its form in the first thread. Such rows are long, and nearly all need
-/// their range, so each is found, and the entries are looked at once.
+/// their range, so each is found, and the non-zeros are looked at once.
 template <class Ptr>
 __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row) {
   __shared__ unsigned long long products;
@@ -233,10 +233,10 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
-/// The mean length of a row as a non-zero sees it, (sum of length^2) / (sum of length), over the entries that a
-/// lane asks for at once. In skewed matrices that is more than the mean length of a row. Rows that wait for a
+/// The mean length of a row as a non-zero sees it, (sum of length^2) / (sum of length), over the non-zeros that
+/// a lane asks for at once. In skewed matrices that is more than the mean length of a row. Rows that wait for a
 /// warp whatever the team do not count there; but a block should have no more of them than it has warps. A
-/// block a row, if the rows are so few that all may have one at the same time, and the mean row has an entry
+/// block a row, if the rows are so few that all may have one at the same time, and the mean row has a non-zero
 /// for each of its threads.
 template <class T>
 unsigned lanes_for(const Csr<T>& a, Index longest) {

@@ -26,7 +26,7 @@ class Batches {
     row_ptr.download(result_.row_ptr, exec.stream());
     exec.synchronize();
     const Offset* const ptr = result_.row_ptr.data();
-    const auto most = static_cast<Offset>(most_bytes / Entries<T>::kBytes);
+    const auto most = static_cast<Offset>(most_bytes / NonZeros<T>::kBytes);
     const auto end_of = [&](Index first) {
       const Offset* const end = std::upper_bound(ptr + first + 1, ptr + rows + 1, ptr[first] + most);
       return std::max(first + 1, static_cast<Index>(end - ptr - 1));
@@ -38,7 +38,7 @@ class Batches {
     }
     result_.col_idx.resize(static_cast<std::size_t>(ptr[rows]));
     result_.values.resize(result_.col_idx.size());
-    Entries<T> batch(pool, longest, exec.stream());
+    NonZeros<T> batch(pool, longest, exec.stream());
     for (Index first = 0; first < rows; first = end_of(first)) {
       const Offset begin = ptr[first], end = ptr[end_of(first)];
       {

@@ -7,8 +7,8 @@
 // the bins and of C, and as often for each of the two products that split rows are. Counting needs no room for
 // C, so row pointers are exact before C is allocated. binned.md draws the flow, and says what the forms earn.
 //
-// Columns come out ascending. Every sum runs in the order of A's entries, or in one that the structures and the
-// device decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run.
+// Columns come out ascending. Every sum runs in the order of A's non-zeros, or in one that the structures and
+// the device decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run.
 //
 // Input: any CSR matrices. Cost: each product once when counting and once or twice when multiplying; memory: A,
 // B, C, 38 bytes a row whatever the products (no row hashes in global memory), at most 256 more for a row that
@@ -108,7 +108,7 @@ class Binned final : public BinnedPlan<T> {
   void multiply() override {
     drop_result();
     if (split_) split_->multiply();
-    if (Entries<T>::kBytes * static_cast<double>(results()) <= most_bytes_ && try_whole()) return;
+    if (NonZeros<T>::kBytes * static_cast<double>(results()) <= most_bytes_ && try_whole()) return;
     batches_.make(passes_.row_ptr(), b_.view().cols, most_bytes_, passes_.pool(), exec_,
                   [this](Index first, Index end, const Output<T>& c) {
                     bin_again(first, end);
@@ -228,7 +228,7 @@ class Binned final : public BinnedPlan<T> {
   bool try_whole() {
     try {
       Phase phase(exec_, "allocation");
-      c_ = Entries<T>(passes_.pool(), results(), stream());
+      c_ = NonZeros<T>(passes_.pool(), results(), stream());
     } catch (const OutOfDeviceMemory&) {
       static_cast<void>(cudaGetLastError());
       exec_.synchronize();
@@ -254,7 +254,7 @@ class Binned final : public BinnedPlan<T> {
   struct Kept {
     bool is_a = false;
     DeviceArray<Offset> row_ptr;
-    Entries<T> entries;
+    NonZeros<T> entries;
   };
 
   GpuExec& exec_;
@@ -271,7 +271,7 @@ class Binned final : public BinnedPlan<T> {
   Bins bins_;
   std::array<Index, kForms> sizes_whole_ = {};
   bool counted_ = false;  ///< bins_ holds all rows, by multiplying form
-  Entries<T> c_;
+  NonZeros<T> c_;
   Batches<T> batches_;
   DeviceArray<Offset> shifted_row_ptr_;
 };

@@ -65,8 +65,8 @@ class BinnedPlan : public HalvesPlan<T> {
     const T* values = nullptr;
   };
   virtual OnDevice on_device() const = 0;
-  /// C's row pointers, rows + 1 of them, if its first entry is entry `first` of a larger matrix; in device
-  /// memory, by work on the plan's stream, until the next call. After count().
+  /// C's row pointers, rows + 1 of them, if its first non-zero is non-zero `first` of a larger matrix; in
+  /// device memory, by work on the plan's stream, until the next call. After count().
   virtual const Offset* row_ptr_from(Offset first) = 0;
 
   /// From now on B's columns and values are those in device memory, nnz(B) of each, and load() takes A's values
@@ -91,8 +91,8 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr
                                            Exec& exec, const Settings& settings);
 
 /// The kernels' positions in A and B run beyond the end of a row: by four blocks' threads, by the products of
-/// 32 entries of A where they are exchanged (ranked_rows.cu), by the entries that a block's warps look at ahead
-/// (rows.hpp), and in searches in B as far as the row is long.
+/// 32 non-zeros of A where they are exchanged (ranked_rows.cu), by the non-zeros that a block's warps look at
+/// ahead (rows.hpp), and in searches in B as far as the row is long.
 template <class T>
 bool fits_32_bits(const SpgemmProblem<T>& problem) {
   const Offset beyond = std::max<Offset>(16384, problem.b->longest_row());

@@ -21,7 +21,7 @@ struct Facts {
 };
 
 /// How many lanes should look at a row of A, 1 to 32 or a block's 256: `lanes` below. Rows of more than
-/// `longest` entries do not count.
+/// `longest` non-zeros do not count.
 template <class T>
 unsigned lanes_for(const Csr<T>& a, Index longest);
 

@@ -1,7 +1,7 @@
 #pragma once
 // The rows of B that a row of A names, walked by a whole block, in any order: to mark what is there.
 //
-// The block's warps deal out the entries of A. With a row of B of thousands of columns, that of a hub, a warp
+// The block's warps deal out the non-zeros of A. With a row of B of thousands of columns, that of a hub, a warp
 // would still be busy when the others are done. So such rows come last, and the whole block walks over each.
 
 #include "08_spgemm_multigpu/fast/words.hpp"

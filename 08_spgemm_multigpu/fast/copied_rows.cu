@@ -1,11 +1,11 @@
 // Rows of C that are one row of B, scaled.
 //
-// The idea: where all entries of a row of A but one meet empty rows of B (or there is only one, as in a
+// The idea: where all non-zeros of a row of A but one meet empty rows of B (or there is only one, as in a
 // permutation, a diagonal or a hypersparse matrix), the row of C has the columns of that row of B, and its
 // values times one factor. Nothing is counted, hashed or sorted. Up to 64 products eight lanes do a row, four
 // rows a warp; more are a block's work.
 //
-// Input: rows with exactly one entry of A whose row of B is not empty. Cost: the row of B read and written.
+// Input: rows with exactly one non-zero of A whose row of B is not empty. Cost: the row of B read and written.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "common/matrix/instantiate.hpp"
@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned kBlock = 256;
 constexpr unsigned kTeam = 8;
 
-/// The position of A's entry in row `row` whose row of B is not empty: as seen by one of `members` threads,
+/// The position of A's non-zero in row `row` whose row of B is not empty: as seen by one of `members` threads,
 /// -1 if it looked elsewhere.
 template <class T, class Ptr>
 __device__ Ptr entry_seen(const Factors<T, Ptr>& f, Index row, unsigned me, unsigned members) {

@@ -39,7 +39,7 @@ Passes<T, Ptr>::Passes(GpuExec& exec, Index rows, Index cols, bool apart)
 template <class T, class Ptr>
 void Passes<T, Ptr>::set_rules(const Rules& asked, Offset products, Index long_row) {
   constexpr Offset kBusyWarps = 16;     // of an SM
-  constexpr Index kEntryProducts = 32;  // what an entry of A costs at most
+  constexpr Index kEntryProducts = 32;  // what a non-zero of A costs at most
   Rules rules = asked;
   const Offset share = std::max<Offset>(1024, products / (kBusyWarps * device_facts().sms));
   rules.warp_products = static_cast<Index>(std::min<Offset>(rules.warp_products, share));
@@ -158,7 +158,7 @@ void Passes<T, Ptr>::multiply(const Factors<T, Ptr>& f, Form form, RowList list,
 }
 
 template <class T, class Ptr>
-Csr<T> Passes<T, Ptr>::fetch(const Entries<T>& entries) {
+Csr<T> Passes<T, Ptr>::fetch(const NonZeros<T>& entries) {
   Csr<T> c(rows_, cols_);
   c.col_idx.resize(static_cast<std::size_t>(told().results));
   c.values.resize(c.col_idx.size());
@@ -176,8 +176,8 @@ std::vector<Metric> Passes<T, Ptr>::metrics(double products, std::size_t in_a, s
   std::vector<Metric> all = {
       {"results", results, ""},
       {"products_a_result", products / std::max(results, 1.0), ""},
-      {"memory_bytes_at_least", Entries<T>::kBytes * (a + b + results) + 20.0 * (rows_ + 1.0), "B"},
-      {"l2_bytes_at_least", Entries<T>::kBytes * products + 64.0 * a, "B"},
+      {"memory_bytes_at_least", NonZeros<T>::kBytes * (a + b + results) + 20.0 * (rows_ + 1.0), "B"},
+      {"l2_bytes_at_least", NonZeros<T>::kBytes * products + 64.0 * a, "B"},
       {"gather_bytes_per_second",
        gather_bytes_per_second().value_or(std::numeric_limits<double>::quiet_NaN()), "B"}};
   RowsOfBins rows = {};

@@ -18,13 +18,13 @@ namespace stages::spgemm {
 
 /// Columns and values in device memory.
 template <class T>
-struct Entries {
+struct NonZeros {
   PooledArray<Index> col_idx;
   PooledArray<T> values;
 
-  Entries() = default;
+  NonZeros() = default;
   /// Throws OutOfDeviceMemory.
-  Entries(MemoryPool& pool, Offset count, cudaStream_t stream)
+  NonZeros(MemoryPool& pool, Offset count, cudaStream_t stream)
       : col_idx(pool, static_cast<std::size_t>(count), stream),
         values(pool, static_cast<std::size_t>(count), stream) {}
 
@@ -51,11 +51,11 @@ class Passes {
   Passes(GpuExec& exec, Index rows, Index cols, bool apart);
 
   /// Goes by `asked`, with what is one warp's work when there are `products` in all, and what this device's
-  /// shared memory holds. Rows of more than `long_row` entries of A are left out.
+  /// shared memory holds. Rows of more than `long_row` non-zeros of A are left out.
   void set_rules(const Rules& asked, Offset products, Index long_row = std::numeric_limits<Index>::max());
   const Rules& rules() const { return rules_; }
 
-  /// From now on bitmaps count by words, of a B with so many rows and entries (words.hpp).
+  /// From now on bitmaps count by words, of a B with so many rows and non-zeros (words.hpp).
   void use_words(Index rows, std::size_t entries);
   /// Room to cut so many rows into parts, which a large bitmap counts. Throws OutOfDeviceMemory.
   void take_parts(Index long_rows);
@@ -86,9 +86,9 @@ class Passes {
   cudaStream_t stream() const { return exec_.stream(); }
 
   /// C on the host, from device memory.
-  Csr<T> fetch(const Entries<T>& c);
+  Csr<T> fetch(const NonZeros<T>& c);
 
-  /// Figures of a product of so many products, and so many entries of A and B. Of each bin: how many rows it
+  /// Figures of a product of so many products, and so many non-zeros of A and B. Of each bin: how many rows it
   /// has, and for how many it was launched.
   using RowsOfBins = std::array<Index, kForms>;
   std::vector<Metric> metrics(double products, std::size_t in_a, std::size_t in_b, const RowsOfBins& sizes,

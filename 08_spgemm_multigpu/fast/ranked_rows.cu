@@ -1,38 +1,39 @@
 // Long rows of C in a range of columns that a bitmap holds: a block a row, sums without gaps.
 //
-// The idea: dense windows (window_rows.cu) are cleared and written column by column, and each entry of A is
+// The idea: dense windows (window_rows.cu) are cleared and written column by column, and each non-zero of A is
 // looked for in each of them. Where a row fills a few percent of its range, that costs more than the products.
 // A bitmap of the whole range is 16 KB for 131,072 columns; with the number of bits before each word it says
 // where in the row a column stands. So only the sums of the row's own results are kept beside it:
 //
-//   mark     the warps deal out the entries of A, and set a bit for each product; rows of B of over a thousand
+//   mark     the warps deal out the non-zeros of A, and set a bit for each product; rows of B of over 1,000
 //            columns come last, by the whole block
 //   number   how many bits stand before each word; the bits are the columns of C, in order
 //   add      each warp takes a slice of the columns, with equally many results, of all rows of B: two searches
-//            for each entry of A and warp. No two warps add to one column: no atomics, no barriers
+//            for each non-zero of A and warp. No two warps add to one column: no atomics, no barriers
 //   write    the sums lie in order
 //
-// Where the row has so few results that each warp can have sums of its own, each takes a part of A's entries
+// Where the row has so few results that each warp can have sums of its own, each takes a part of A's non-zeros
 // in place of a slice: nothing is searched, and the parts are added up in their order.
 //
-// Where it has many entries of A that name short rows of B, searching would be nearly all of the work: in a
-// hypergraph one row of 4,000 entries kept a block for half of the whole product's time. There the warps deal
-// out the entries, too, and exchange their products through shared memory, 32 of each at a time, sorted by
+// Where it has many non-zeros of A that name short rows of B, searching would be nearly all of the work: in a
+// hypergraph one row of 4,000 non-zeros kept a block for half of the whole product's time. There the warps deal
+// out the non-zeros, too, and exchange their products through shared memory, 32 of each at a time, sorted by
 // slice; then each warp adds the products of its slice. Each row of B is read once, not by all 16 warps. A sum
-// runs in the order of the exchange: of 512 entries of A, the first 32 products of each warp, then the next
+// runs in the order of the exchange: of 512 non-zeros of A, the first 32 products of each warp, then the next
 // 32, and long rows of B at the end. Products of A A^T often meet on the diagonal: of 32 products, those of
 // one place are added up by shuffles first (rows.hpp).
 //
 // A row whose sums do not fit, or whose range is too wide, is cut into spans of columns that do, narrower ones
 // where such rows are few, so that each SM has some; how many results lie where, the counting pass has found
-// out. A span takes two searches for each entry of A and warp, like a whole row; windows of 1,536 columns take
-// them for each window. Rows in a narrow range come here, too, if they have so many products, or entries of A,
-// that one warp would be the last to be done. Two blocks share an SM's shared memory, but rows that need a
-// third of a block's get no more: the rest is L1, where a warp finds the rows of B that another has just read.
+// out. A span takes two searches for each non-zero of A and warp, like a whole row; windows of 1,536 columns
+// take them for each window. Rows in a narrow range come here, too, if they have so many products, or non-zeros
+// of A, that one warp would be the last to be done. Two blocks share an SM's shared memory, but rows that need
+// a third of a block's get no more: the rest is L1, where a warp finds the rows of B that another has just
+// read.
 //
 // Input: rows, or spans, whose bits, numbers and sums fit into the block's shared memory. Cost: each product
-// is looked at twice; two searches for each entry of A, warp and span (with an exchange: of each entry and
-// span); a step for each 32 columns of the range, three times.
+// is looked at twice; two searches for each non-zero of A, warp and span (with an exchange: of each non-zero
+// and span); a step for each 32 columns of the range, three times.
 
 #include <algorithm>
 
@@ -130,7 +131,7 @@ struct Exchange {
   }
 };
 
-/// The same sums for rows of B that are mostly short. The warps deal out the entries of A, 512 at a time, and
+/// The same sums for rows of B that are mostly short. The warps deal out the non-zeros of A, 512 at a time, and
 /// exchange their products, a step of each at a time, so that each warp has those of its share. Long rows of B
 /// come after these, slice by slice.
 template <bool kWhole, class T, class Ptr>

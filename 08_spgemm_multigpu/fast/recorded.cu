@@ -21,7 +21,7 @@ class Recorded final : public HalvesPlan<T> {
     passes_.set_rules(settings.rules, settings.products > 0 ? settings.products : bounds_.products);
     if (has_words(problem, passes_.rules())) passes_.use_words(b_.rows, b_.col_idx.size());
     passes_.take_parts(most(Form::windows));
-    c_ = Entries<T>(passes_.pool(), bounds_.results, exec_.stream());
+    c_ = NonZeros<T>(passes_.pool(), bounds_.results, exec_.stream());
     counting_ = Graph::capture(exec_.stream(), [this] { record_counting(); });
     multiplying_ = Graph::capture(exec_.stream(), [this] { record_multiplying(); });
     whole_ = Graph::capture(exec_.stream(), [this] {
@@ -115,7 +115,7 @@ class Recorded final : public HalvesPlan<T> {
   unsigned lanes_;
   DeviceCsr<T, Ptr> a_, b_;
   Passes<T, Ptr> passes_;
-  Entries<T> c_;  ///< as many as there could be
+  NonZeros<T> c_;  ///< as many as there could be
   Graph whole_, counting_, multiplying_;
 };
 

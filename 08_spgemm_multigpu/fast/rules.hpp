@@ -69,7 +69,7 @@ struct Rules {
   Index ranked_small_bytes = 36 * 1024;  ///< what is left of an SM's memory is L1, which rows of B come from
   Index value_bytes = sizeof(float);     ///< set by the plan
   Index exchanged_entries = 256;         ///< of A: ranked rows with more exchange products (ranked_rows.cu)
-  Index exchanged_products = 16;         ///< if no more come of an entry, in the mean
+  Index exchanged_products = 16;         ///< if no more come of a non-zero, in the mean
   Index window_columns = 1536;           ///< of one warp's dense window of floats; a multiple of 32
   Index window_small_columns = 2048;     ///< likewise, in blocks of four warps
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
@@ -78,8 +78,8 @@ struct Rules {
   Index span_blocks_an_sm = 2;         ///< where bitmaps count few rows: so many spans, if need be narrow
   Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
-  Index long_row = 16384;              ///< entries of A: rows with more may be split (split_rows.cu)
-  Index long_row_products = 32;        ///< of an entry of such rows, in the mean: with more no row is split
+  Index long_row = 16384;              ///< non-zeros of A: rows with more may be split (split_rows.cu)
+  Index long_row_products = 32;        ///< of a non-zero of such rows, in the mean: with more no row is split
   Index most_long_rows = 256;          ///< more of them keep the device busy without
   Index section_entries = 64;          ///< of A, in a section of a row
   Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as a graph (recorded.hpp)
@@ -128,7 +128,7 @@ STAGES_HD inline Offset ranked_bytes(Index width, Offset sums, Index value_bytes
   return sums * value_bytes + (Offset{width} + 31) / 32 * kRankWordBytes;
 }
 
-/// Whether the warps of a ranked row, or span, exchange products: where its entries of A are many, and name
+/// Whether the warps of a ranked row, or span, exchange products: where its non-zeros of A are many, and name
 /// short rows of B, each warp would search for nearly nothing.
 STAGES_HD inline bool are_exchanged(const Rules& rules, Offset entries, Offset products) {
   return entries > rules.exchanged_entries && products <= rules.exchanged_products * entries;

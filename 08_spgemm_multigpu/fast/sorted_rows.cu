@@ -5,13 +5,13 @@
 // products, whatever rows of B they come from; all are sorted in registers at once, and equal columns side by
 // side are one result.
 //
-//   list      the entries of A's row that meet a non-empty row of B, with the number of products before each
-//   expand    product q belongs to the last entry that has at most q products before it: a binary search in
+//   list      the non-zeros of A's row that meet a non-empty row of B, with the number of products before each
+//   expand    product q belongs to the last non-zero that has at most q products before it: a binary search in
 //             shared memory; its key is (column, q) in one word
 //   sort      bitonic, over the 2 to 16 keys of each lane and the lanes of a team: two registers of a lane are
 //             compared by a minimum and a maximum, those of two lanes by a shuffle and one of the two
 //   add up    the first of each run of equal columns adds up the run, in the order of q, which is the order of
-//             A's entries: the same sum in every run of the program
+//             A's non-zeros: the same sum in every run of the program
 //
 // Counting does the same with the columns alone and counts the runs. A small hash table of the warp's
 // (table_rows.cu) would take about half as many instructions; but its lanes diverge while they probe, and on
@@ -42,7 +42,7 @@ namespace {
 
 constexpr unsigned kBlock = 128;
 
-/// The entries of A's row that bring products: entry k brings those from start[k] on, product q of which
+/// The non-zeros of A's row that bring products: non-zero k brings those from start[k] on, product q of which
 /// stands at position place[k] + q of B.
 template <class Ptr, unsigned kMost>
 struct Entries {
@@ -51,7 +51,7 @@ struct Entries {
   Ptr in_a[kMost];  ///< its own position in A
 };
 
-/// How many entries there are, and products.
+/// How many non-zeros there are, and products.
 struct Totals {
   unsigned entries = 0;
   unsigned products = 0;
@@ -95,7 +95,7 @@ __device__ Totals list_entries(const Structures<Ptr>& f, Index row, unsigned lan
   return total;
 }
 
-/// The entry that product q belongs to.
+/// The non-zero that product q belongs to.
 template <class Ptr, unsigned kMost>
 __device__ unsigned entry_of(const Entries<Ptr, kMost>& list, unsigned entries, unsigned q) {
   unsigned low = 0, high = entries;

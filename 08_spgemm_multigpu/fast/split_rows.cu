@@ -1,8 +1,8 @@
 // The rows that split_rows.hpp tells of.
 //
 // Where it matters: a hub of a graph with tens of thousands of neighbours, a row of a linear program that
-// names all variables. One block walks over all entries of such a row, to count and to multiply; on an H200
-// one row of 80,000 entries took nearly all of a product's 7 ms. Cut into sections of 64 entries the row is
+// names all variables. One block walks over all non-zeros of such a row, to count and to multiply; on an H200
+// one row of 80,000 non-zeros took nearly all of a product's 7 ms. Cut into sections of 64 non-zeros the row is
 // work for the whole device, and what is left for few blocks is to add up rows that are as long as C's. But
 // two products more are some hundred microseconds of calls and waits, so shorter rows stay whole.
 
@@ -108,7 +108,7 @@ SplitRows<T>::SplitRows(const Csr<T>& a, const RowsToSplit& long_rows, const Csr
   sums.values.assign(sums.col_idx.size(), T{1});
   sections_ = make_binned(sections, b, long_rows.products, exec, settings);
   const CsrView<T, Offset> made{sections.rows, b.cols, sections_->row_ptr_from(0), nullptr, nullptr};
-  settings.rules.count_blocks_a_row = kMostParts;  // few rows, of few entries: searching costs little
+  settings.rules.count_blocks_a_row = kMostParts;  // few rows, of few non-zeros: searching costs little
   sums_ = make_binned(sums, made, long_rows.products, exec, settings);
 }
 
@@ -172,7 +172,7 @@ void SplitRows<T>::put_rows(Index first_row, Index end_row, const Output<T>& c, 
 template <class T>
 double split_bytes(const SpgemmProblem<T>& problem) {
   const RowsToSplit found = rows_to_split(*problem.a, *problem.b, Rules{});
-  // A's entries once more; P B, and the rows of C once more.
+  // A's non-zeros once more; P B, and the rows of C once more.
   return (sizeof(Index) + sizeof(T)) *
          (static_cast<double>(found.entries) + 2.0 * static_cast<double>(found.products));
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Rows of A so long that one block would be busy with each of them when all other rows of C are done: A's
-// entries of such a row are cut into sections, and what the sections give is added up.
+// non-zeros of such a row are cut into sections, and what the sections give is added up.
 
 #include <memory>
 #include <vector>
@@ -19,16 +19,16 @@ struct RowsToSplit {
   Offset products = 0;      ///< likewise
 };
 
-/// The rows of A that are to be split: those with more than rules.long_row entries, if they are few, and name
+/// The rows of A that are to be split: those with more than rules.long_row non-zeros, if they are few, and name
 /// short rows of B. (Long rows of B keep all lanes of a block busy.)
 template <class T>
 RowsToSplit rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules);
 
-/// C's rows for those, as S (P B). P has a row for each section of up to rules.section_entries entries of a row
-/// of A, and S a row for each row that is split, with a 1 for each of its sections. Both are products as all
-/// others are: the sections are rows of a length that binned.cu is good at, and to add them up is a row of few
-/// entries that name long rows. So the structures and the device decide the order of a sum: the same bits in
-/// each run. Memory: P B.
+/// C's rows for those, as S (P B). P has a row for each section of up to rules.section_entries non-zeros of a
+/// row of A, and S a row for each row that is split, with a 1 for each of its sections. Both are products as
+/// all others are: the sections are rows of a length that binned.cu is good at, and to add them up is a row of
+/// few non-zeros that name long rows. So the structures and the device decide the order of a sum: the same bits
+/// in each run. Memory: P B.
 template <class T>
 class SplitRows {
  public:

@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
 /// Cuts the columns into a slice for each warp: at equal parts of the longest row of B.
 template <class Ptr>
 __device__ void cut_slices(const Structures<Ptr>& f, Index row, Index* cuts) {
-  __shared__ unsigned long long longest;  // its length, and below it the number of its entry in A's row
+  __shared__ unsigned long long longest;  // its length, and below it the number of its non-zero in A's row
   if (threadIdx.x == 0) longest = 0;
   __syncthreads();
   const Ptr begin = f.a.row_ptr[row], end = f.a.row_ptr[row + 1];

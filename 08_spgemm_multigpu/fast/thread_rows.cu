@@ -9,7 +9,7 @@
 //            while it reads one. Each lane reads on where it was, so what a line brings is used from the
 //            cache. Columns and products go to shared memory, [number of product][thread]: no bank conflicts
 //   sort     keys are (column, number of product) in one word
-//   add up   equal neighbours, in the order of A's entries: the same sum in every run of the program
+//   add up   equal neighbours, in the order of A's non-zeros: the same sum in every run of the program
 //   write    a thread that wrote its own row would touch 32 distant places of C with each store; half a warp
 //            writes a row instead, from shared memory. The leading dimension is odd, so that neither way of
 //            reading it meets a bank twice
@@ -96,9 +96,9 @@ __device__ inline Index row_of_thread(RowList list) {
   return number < list.size() ? list.rows[number] : -1;
 }
 
-/// The products of a row, one after the other: which entry of A, and where in B. The row of B that comes
-/// after the one at hand is looked up while that one is read, and the entry of A after that as well. A thread
-/// without a row (row < 0) has no products.
+/// The products of a row, one after the other: which non-zero of A, and where in B. The row of B that comes
+/// after the one at hand is looked up while that one is read, and the non-zero of A after that as well. A
+/// thread without a row (row < 0) has no products.
 template <class Ptr>
 class Walk {
  public:
@@ -139,9 +139,9 @@ class Walk {
   Index k_ = 0;                    ///< its number, then that of the one after
 };
 
-/// Calls read(entry of A, position in B) for each product of a row, and write(number of the product, what
+/// Calls read(non-zero of A, position in B) for each product of a row, and write(number of the product, what
 /// read returned) for it later; returns how many there are. Several are read before the first of them is
-/// written, which is when it must have come. One loop over products, not one over entries and one inside:
+/// written, which is when it must have come. One loop over products, not one over non-zeros and one inside:
 /// lanes whose rows of B have other lengths do not wait for each other.
 template <class Ptr, class Read, class Write>
 __device__ unsigned expand(const Structures<Ptr>& f, Index row, Read read, Write write) {
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList 
 }
 
 template <class T>
-struct Product {
+struct Term {
   Index column = 0;
   T factor = 0, value = 0;
 };
@@ -232,9 +232,9 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
   const unsigned products = expand(
       f.structures(), row,
       [&](Ptr e, Ptr at) {
-        return Product<T>{f.b.col_idx[at], f.a.values[e], f.b.values[at]};
+        return Term<T>{f.b.col_idx[at], f.a.values[e], f.b.values[at]};
       },
-      [&](unsigned q, const Product<T>& product) {
+      [&](unsigned q, const Term<T>& product) {
         w.columns[q][me] = product.column;
         w.values[q][me] = product.factor * product.value;
       });

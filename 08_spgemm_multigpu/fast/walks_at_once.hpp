@@ -5,7 +5,7 @@
 //   walk_at_once    teams of lanes share a row of B, and a lane loads from four rows before it visits anything.
 //                   For rows that are short and alike, as in meshes and bands. Where they differ in length, as
 //                   in graphs, three of the four have ended while the lane still works on the fourth
-//   walk_together   all products of 32 entries of A as one sequence, dealt to the lanes: the length of a row
+//   walk_together   all products of 32 non-zeros of A as one sequence, dealt to the lanes: the length of a row
 //                   does not matter, but each lane has to look up whose its product is. If a row keeps nearly
 //                   all lanes busy, there is nothing to deal: one row after the other
 //
@@ -53,7 +53,7 @@ __device__ void walk_at_once(const Structure<Ptr>& a, Index row, unsigned warp, 
       });
 }
 
-/// The same, with all products of a warp's entries as one sequence.
+/// The same, with all products of a warp's non-zeros as one sequence.
 template <class Ptr, class PieceOf, class Load, class Visit>
 __device__ void walk_together(const Structure<Ptr>& a, Index row, unsigned warp, unsigned warps,
                               unsigned lane, PieceOf piece_of_row, Load load, Visit visit) {

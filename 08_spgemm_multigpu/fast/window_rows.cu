@@ -11,9 +11,9 @@
 //              searches, a lane for each row of B, and adds them row by row: no atomics. The results are
 //              written in order
 //
-// What windows cost is searching, for each entry of A and each window, so they should be wide. But two blocks
-// should share an SM, so that one adds while the other searches: on an H200 an R-MAT matrix takes 18 % longer
-// with windows of twice the width, of which one block fills an SM. Where little of a row of B lies in a
+// What windows cost is searching, for each non-zero of A and each window, so they should be wide. But two
+// blocks should share an SM, so that one adds while the other searches: on an H200 an R-MAT matrix takes 18 %
+// longer with windows of twice the width, of which one block fills an SM. Where little of a row of B lies in a
 // window, products of several rows are added together (rows.hpp). A row of up to 8,192 columns is one pass of
 // only four warps.
 //
@@ -23,7 +23,7 @@
 // R-MAT matrix with a million vertices that halves the time of the whole product.
 //
 // Input: any rows. Cost: counting: a step a product, and one for each 32 columns of the range; multiplying: a
-// step a product, two searches for each entry of A and window, and one for each 32 columns of the range.
+// step a product, two searches for each non-zero of A and window, and one for each 32 columns of the range.
 // Memory: 256 bytes for a row that was counted by a bitmap.
 
 #include <algorithm>

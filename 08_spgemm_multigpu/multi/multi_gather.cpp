@@ -1,7 +1,7 @@
 // SpGEMM over several GPUs, as the original did it: rows dealt out one by one, everything gathered by rank 0.
 //
 // The idea: K processes with a GPU each. Row i of A goes to process i mod K, all of B to every process; each
-// multiplies its rows on its GPU, copies them to its host, and sends them to rank 0: how many entries, then
+// multiplies its rows on its GPU, copies them to its host, and sends them to rank 0: how many non-zeros, then
 // the lengths of the rows, columns, and values. Rank 0 puts the rows back into their order.
 //
 // It is here twice. multi_gather_hash multiplies by the original's kernels, those of rung 2, and is the

@@ -129,7 +129,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
 
   Settings settings_;
   std::shared_ptr<const Csr<T>> own_b_;
-  std::vector<Offset> entries_;  ///< where each process's entries begin in `whole`
+  std::vector<Offset> entries_;  ///< where each process's non-zeros begin in `whole`
   SpgemmOperands<T> values_;     ///< of this process's rows, and of B if place_b() brings it
   std::unique_ptr<typename Local::Plan> product_;
 };

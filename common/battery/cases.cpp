@@ -14,7 +14,7 @@ using namespace matrices;
 using Make = std::function<Matrix()>;
 
 /// A matrix with a name, for all operations.
-struct Shape {
+struct NamedMatrix {
   std::string name;
   bool small;
   Make make;
@@ -25,7 +25,7 @@ struct Shape {
 constexpr bool kSmall = true, kFull = false;
 
 /// Degenerate shapes, then structures, and squares with sizes around those of tiles, warps and blocks.
-std::vector<Shape> shapes() {
+std::vector<NamedMatrix> shapes() {
   return {
       {"0x0", kSmall, of(empty, 0, 0), true},
       {"0x7", kSmall, of(empty, 0, 7)},
@@ -83,7 +83,7 @@ void add_spmv(std::vector<Case>& out) {
     out.push_back(
         {.name = name + how, .op = Op::spmv, .small = small, .a = make, .mode = mode, .products = products});
   };
-  for (const Shape& s : shapes()) add(s.name, s.small, s.make);
+  for (const NamedMatrix& s : shapes()) add(s.name, s.small, s.make);
   for (const Index cols : {65535, 65536, 65537})
     add(fmt::format("16_bit_columns_{}", cols), kFull, of(strided, 3, cols, 256));
   // Where bands of columns go through shared memory a block goes to the next band in the midst of its work: six
@@ -188,7 +188,7 @@ void add_spmm_widths(std::vector<Case>& out) {
 }
 
 void add_spmm(std::vector<Case>& out) {
-  for (const Shape& s : shapes())
+  for (const NamedMatrix& s : shapes())
     out.push_back({.name = s.name + "/N=9", .op = Op::spmm, .small = s.small, .a = s.make, .n_cols = 9});
   for (const Index n : {1, 7, 33, 64}) {
     const auto add = [&](const char* name, const Make& make, Layout layout) {
@@ -209,7 +209,7 @@ void add_spgemm(std::vector<Case>& out) {
   const auto add = [&](const std::string& name, bool small, const Make& a, const Make& b) {
     out.push_back({.name = name, .op = Op::spgemm, .small = small, .a = a, .b = b});
   };
-  for (const Shape& s : shapes()) {
+  for (const NamedMatrix& s : shapes()) {
     if (!s.in_products) continue;
     if (s.square) {
       add(s.name + "/squared", s.small, s.make, s.make);
@@ -233,7 +233,7 @@ void add_spgemm(std::vector<Case>& out) {
   // A block of eight warps has a hash table for a row, and one of its slices of columns has more than 512
   // results: too many for a warp's registers.
   add("crowded_slice", kFull, of(lower_triangle, 10), of(crowded, 10, 41'600, 64));
-  // As many entries of A's row as one warp looks at, and no more.
+  // As many non-zeros of A's row as one warp looks at, and no more.
   add("inner_product_1x1024x1", kFull, of(dense, 1, 1024), of(dense, 1024, 1));
   // The first range of columns that is too wide for a byte each in a warp's share of shared memory.
   add("range_of_6148", kFull, of(dense, 9, 32), of(strided, 32, 6148, 683));

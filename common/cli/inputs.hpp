@@ -30,9 +30,6 @@ auto with_type(ValueType type, Work&& work) {
 
 /// Rows and columns of a matrix, from the header of a file or the parameters of a spec. Throws Error if these
 /// already tell that the matrix cannot be had: so that it is said before a long run, not in it.
-struct Shape {
-  Index rows = 0, cols = 0;
-};
 Shape require_matrix(const std::string& source);
 
 /// Whether values may be NaN or infinite: a check cannot judge their products.

@@ -151,7 +151,7 @@ void require_items(const CLI::App& command, int argc, char** argv) {
   }
 }
 
-void shape(CLI::Option& option, const Form& form, const std::string& group) {
+void shape(CLI::Option& option, const OptionForm& form, const std::string& group) {
   if (form.hidden || !group.empty()) option.group(form.hidden ? "" : group);
   std::string type = form.type.empty() ? fmt::format("{}", fmt::join(form.one_of, "|")) : form.type;
   std::ranges::replace(type, ':', kColon);
@@ -170,7 +170,8 @@ void shape(CLI::Option& option, const Form& form, const std::string& group) {
 }  // namespace
 
 template <class Value>
-void Command::option(const std::string& names, Value& to, const std::string& meaning, const Form& form) {
+void Command::option(const std::string& names, Value& to, const std::string& meaning,
+                     const OptionForm& form) {
   CLI::Option& option = *app_->add_option(names, to, meaning);
   constexpr bool kReal = std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>;
   if constexpr (kReal) {  // an infinite limit would let everything pass, and one that is none nothing
@@ -187,21 +188,23 @@ void Command::option(const std::string& names, Value& to, const std::string& mea
     option.check(CLI::Range(static_cast<int>(form.least), static_cast<int>(form.most)));
   shape(option, form, group_);
 }
-template void Command::option(const std::string&, std::string&, const std::string&, const Form&);
-template void Command::option(const std::string&, double&, const std::string&, const Form&);
-template void Command::option(const std::string&, int&, const std::string&, const Form&);
-template void Command::option(const std::string&, std::uint64_t&, const std::string&, const Form&);
-template void Command::option(const std::string&, std::optional<double>&, const std::string&, const Form&);
-template void Command::option(const std::string&, std::optional<int>&, const std::string&, const Form&);
-template void Command::option(const std::string&, std::vector<std::string>&, const std::string&, const Form&);
-template void Command::option(const std::string&, std::vector<int>&, const std::string&, const Form&);
+template void Command::option(const std::string&, std::string&, const std::string&, const OptionForm&);
+template void Command::option(const std::string&, double&, const std::string&, const OptionForm&);
+template void Command::option(const std::string&, int&, const std::string&, const OptionForm&);
+template void Command::option(const std::string&, std::uint64_t&, const std::string&, const OptionForm&);
+template void Command::option(const std::string&, std::optional<double>&, const std::string&,
+                              const OptionForm&);
+template void Command::option(const std::string&, std::optional<int>&, const std::string&, const OptionForm&);
+template void Command::option(const std::string&, std::vector<std::string>&, const std::string&,
+                              const OptionForm&);
+template void Command::option(const std::string&, std::vector<int>&, const std::string&, const OptionForm&);
 
 void Command::option_function(const std::string& names, std::function<void(const std::string&)> to,
-                              const std::string& meaning, const Form& form) {
+                              const std::string& meaning, const OptionForm& form) {
   shape(*app_->add_option_function<std::string>(names, to, meaning), form, group_);
 }
 
-void Command::flag(const std::string& names, bool& to, const std::string& meaning, const Form& form) {
+void Command::flag(const std::string& names, bool& to, const std::string& meaning, const OptionForm& form) {
   shape(*app_->add_flag(names, to, meaning), form, group_);
 }
 

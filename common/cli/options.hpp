@@ -18,7 +18,7 @@ namespace stages {
 inline constexpr const char* kFilesGroup = "Files that break the rules";
 
 /// How an option looks in the help text, and what its value must be. Numbers are finite.
-struct Form {
+struct OptionForm {
   std::string type = {};          ///< the word for its value; empty: one_of
   std::string default_text = {};  ///< what stands for its default; empty: see shows_default
   std::vector<std::string> one_of = {};
@@ -40,11 +40,11 @@ class Command {
   /// std::uint64_t, a std::optional of double or int, or a std::vector of std::string or int. What has no sign
   /// is written without. `to` must outlive the parser.
   template <class Value>
-  void option(const std::string& names, Value& to, const std::string& meaning, const Form& form = {});
+  void option(const std::string& names, Value& to, const std::string& meaning, const OptionForm& form = {});
   /// An option whose value goes to a function.
   void option_function(const std::string& names, std::function<void(const std::string&)> to,
-                       const std::string& meaning, const Form& form = {});
-  void flag(const std::string& names, bool& to, const std::string& meaning, const Form& form = {});
+                       const std::string& meaning, const OptionForm& form = {});
+  void flag(const std::string& names, bool& to, const std::string& meaning, const OptionForm& form = {});
   /// The group of the options that are declared from here on.
   void heading(const std::string& group) { group_ = group; }
   /// What stands below the options in the help text, made when it is asked for.

@@ -14,7 +14,7 @@ Problem ordered(const Order& order) {
   Problem problem;
   if constexpr (Problem::kOp == Op::spmv) {
     problem.mode = order.mode;
-    problem.products = order.products;
+    problem.n_vectors = order.products;
   } else if constexpr (Problem::kOp == Op::spmm) {
     problem.n_cols = order.n_cols;
     problem.alpha = static_cast<typename Problem::Value>(order.alpha);
@@ -43,7 +43,7 @@ Order order_for(const Problem& problem) {
   Order order{.op = Problem::kOp, .single_precision = std::is_same_v<typename Problem::Value, float>};
   if constexpr (Problem::kOp == Op::spmv) {
     order.mode = problem.mode;
-    order.products = problem.products;
+    order.products = problem.n_vectors;
   } else if constexpr (Problem::kOp == Op::spmm) {
     order.n_cols = problem.n_cols;
     order.alpha = static_cast<double>(problem.alpha);

@@ -7,6 +7,9 @@
 
 namespace stages {
 
+inline constexpr unsigned kWarp = 32;               ///< lanes
+inline constexpr unsigned kAllLanes = 0xffffffffu;  ///< the mask of a whole warp
+
 /// Threads that an SM of the device that is compiled for has room for.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 inline constexpr unsigned kThreadsOfSm = 1024;
@@ -44,10 +47,10 @@ __device__ __forceinline__ void grid_sync() { cooperative_groups::this_grid().sy
 /// The largest of the values of a warp, in all of its lanes, which all must come.
 __device__ __forceinline__ int warp_max(int value) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(0xffffffffu, value);
+  return __reduce_max_sync(kAllLanes, value);
 #else
   for (int distance = 16; distance > 0; distance /= 2) {
-    value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
+    value = max(value, __shfl_xor_sync(kAllLanes, value, distance));
   }
   return value;
 #endif
@@ -94,9 +97,9 @@ void spin_until(Ready ready, simt::Where at = simt::Where::current()) {
 inline void grid_sync(simt::Where at = simt::Where::current()) { simt::grid_barrier(at); }
 
 inline int warp_max(int value, simt::Where at = simt::Where::current()) {
-  if (simt::compute_capability() >= 80) return __reduce_max_sync(0xffffffffu, value, at);
+  if (simt::compute_capability() >= 80) return __reduce_max_sync(kAllLanes, value, at);
   for (int distance = 16; distance > 0; distance /= 2) {
-    value = max(value, __shfl_xor_sync(0xffffffffu, value, distance, 32, at));
+    value = max(value, __shfl_xor_sync(kAllLanes, value, distance, kWarp, at));
   }
   return value;
 }

@@ -87,8 +87,8 @@ class DeviceSpmvPlan : public SpmvPlan<T> {
       : problem_(problem),
         exec_(as_gpu(exec)),
         x_(static_cast<std::size_t>(problem.a->cols) *
-           static_cast<std::size_t>(chain() ? 1 : problem.products)),
-        y_(static_cast<std::size_t>(problem.a->rows) * static_cast<std::size_t>(problem.products)) {}
+           static_cast<std::size_t>(chain() ? 1 : problem.n_vectors)),
+        y_(static_cast<std::size_t>(problem.a->rows) * static_cast<std::size_t>(problem.n_vectors)) {}
 
   void load(const SpmvOperands<T>& operands) override {
     x_.upload(operands.x.data, stream());
@@ -96,10 +96,10 @@ class DeviceSpmvPlan : public SpmvPlan<T> {
   }
   void reset() override { y_.fill_bytes(0xFF, stream()); }  // all bits set: NaN
   void run() override {
-    for (Index j = 0; j < problem_.products; ++j) product(x_of(j), y_of(j));
+    for (Index j = 0; j < problem_.n_vectors; ++j) product(x_of(j), y_of(j));
   }
   Dense<T> fetch() override {
-    Dense<T> y(problem_.a->rows, problem_.products, Layout::col_major);
+    Dense<T> y(problem_.a->rows, problem_.n_vectors, Layout::col_major);
     y_.download(y.data, stream());
     exec_.synchronize();
     return y;
@@ -147,7 +147,7 @@ class DenseSpmvPlan : public DeviceSpmvPlan<T> {
   static Cost cost(const SpmvProblem<T>& problem) {
     const Csr<T>& a = *problem.a;
     return problem_cost(problem)
-        .with_work(static_cast<double>(a.rows) * a.cols * problem.products)
+        .with_work(static_cast<double>(a.rows) * a.cols * problem.n_vectors)
         .plus_memory(static_cast<double>(kLayout == Layout::row_major ? a.rows : a.cols) *
                      static_cast<double>(ld(a)) * sizeof(T));
   }

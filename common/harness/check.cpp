@@ -49,8 +49,8 @@ void turn_all_round(Operands& operands) {
   if constexpr (requires { operands.b_values; }) std::ranges::reverse(operands.b_values);
 }
 
-/// B with an infinity in the row that the first entry of A meets: the products of that column are infinite, and
-/// those of zeros in a matrix written out are NaN.
+/// B with an infinity in the row that the first non-zero of A meets: the products of that column are infinite,
+/// and those of zeros in a matrix written out are NaN.
 template <class T>
 void put_infinities(const SpmmProblem<T>& p, SpmmOperands<T>& operands) {
   if (p.a->nnz() == 0) return;
@@ -233,7 +233,7 @@ CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec, 
 template <class Problem>
 double check_bytes(const Problem& p) {
   double elements = operand_elements(p);
-  if constexpr (Problem::kOp == Op::spmv) elements += 2.0 * p.a->rows * p.products;
+  if constexpr (Problem::kOp == Op::spmv) elements += 2.0 * p.a->rows * p.n_vectors;
   if constexpr (Problem::kOp == Op::spmm) elements += 2.0 * p.a->rows * p.n_cols;
   return sizeof(typename Problem::Value) * elements;
 }

@@ -35,7 +35,7 @@ DenseCase<T> dense_case(const SpmvProblem<T>& p, const SpmvOperands<T>& in, cons
           .b = in.x,
           .c0 = nullptr,
           .result = result,
-          .columns = p.products,
+          .columns = p.n_vectors,
           .chain = p.mode == Mode::chain,
           .ld = p.a->rows};
 }

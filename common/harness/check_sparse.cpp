@@ -33,12 +33,12 @@ struct Term {
 /// What expected_row works in: as long as the longest row so far.
 template <class T>
 struct ExpandedRow {
-  struct Product {
+  struct ProductPlace {
     Index column;
     Index a;   ///< place within the row of A
     Offset b;  ///< place in B
   };
-  std::vector<Product> products;
+  std::vector<ProductPlace> products;
   std::vector<Term<T>> terms;
 };
 
@@ -53,7 +53,7 @@ void expected_row(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in, Index 
     for (Offset b = p.b->row_ptr[k]; b < p.b->row_ptr[k + 1]; ++b)
       row.products.push_back({p.b->col_idx[static_cast<std::size_t>(b)], static_cast<Index>(a), b});
   }
-  std::ranges::sort(row.products, {}, &ExpandedRow<T>::Product::column);
+  std::ranges::sort(row.products, {}, &ExpandedRow<T>::ProductPlace::column);
   const auto a_begin = static_cast<std::size_t>(p.a->row_ptr[static_cast<std::size_t>(i)]);
   for (const auto& [column, a, b] : row.products) {
     if (row.terms.empty() || row.terms.back().column != column) row.terms.push_back({column, 0, {}});

@@ -184,7 +184,7 @@ typename Problem::Operands make_operands(const Problem& p, ValueKind kind, std::
   const Offset limit = value_limit(p);
   typename Problem::Operands out;
   if constexpr (Problem::kOp == Op::spmv) {
-    const Index vectors = p.mode == Mode::chain ? 1 : p.products;
+    const Index vectors = p.mode == Mode::chain ? 1 : p.n_vectors;
     out.x = dense_operand<T>(p.a->cols, vectors, Layout::col_major, 0, kind, limit, key(seed, Array::x));
   } else if constexpr (Problem::kOp == Op::spmm) {
     out.b = dense_operand<T>(p.a->cols, p.n_cols, p.b_layout, p.ldb, kind, limit, key(seed, Array::b));
@@ -206,7 +206,7 @@ typename Problem::Operands make_operands(const Problem& p, ValueKind kind, std::
 template <class Problem>
 double operand_elements(const Problem& p) {
   if constexpr (Problem::kOp == Op::spmv) {
-    return static_cast<double>(p.a->cols) * (p.mode == Mode::chain ? 1 : p.products);
+    return static_cast<double>(p.a->cols) * (p.mode == Mode::chain ? 1 : p.n_vectors);
   } else if constexpr (Problem::kOp == Op::spmm) {
     const double rows = static_cast<double>(p.a->cols) + (p.beta != 0 ? p.a->rows : 0);
     return rows * p.n_cols;

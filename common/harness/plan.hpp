@@ -6,7 +6,7 @@
 //   load(operands)               places x, B or new values
 //   reset()                      poisons the output with NaN (beta != 0: restores C0), untimed
 //   run()                        one multiplication, from loaded operands to a result where it is produced
-//                                (`products` of them in stream and chain mode)
+//                                (`n_vectors` of them in stream and chain mode)
 //   fetch()                      the result on the host. Padding of a dense result is as reset() left it
 //
 // They are called again and again, with different operands, which may lie where the last ones lay. What run()
@@ -96,13 +96,13 @@ template <class T>
 class HostSpmvPlan : public SpmvPlan<T> {
  public:
   explicit HostSpmvPlan(const SpmvProblem<T>& problem)
-      : problem_(problem), y_(problem.a->rows, problem.products, Layout::col_major) {}
+      : problem_(problem), y_(problem.a->rows, problem.n_vectors, Layout::col_major) {}
 
   void load(const SpmvOperands<T>& operands) override { x_ = operands.x.view(); }
   void reset() override { poison(y_.data); }
   void run() override {
     const bool chain = problem_.mode == Mode::chain;
-    for (Index j = 0; j < problem_.products; ++j) {
+    for (Index j = 0; j < problem_.n_vectors; ++j) {
       const T* x = chain && j > 0 ? y_.data.data() + y_.view().position(0, j - 1)
                                   : x_.data + x_.position(0, chain ? 0 : j);
       product(x, y_.data.data() + y_.view().position(0, j));

@@ -78,7 +78,7 @@ double csr_bytes(double rows, double nnz, std::size_t value_bytes) {
 template <class T>
 Cost problem_cost(const SpmvProblem<T>& problem) {
   const Csr<T>& a = *problem.a;
-  const double k = problem.products, nnz = static_cast<double>(a.nnz());
+  const double k = problem.n_vectors, nnz = static_cast<double>(a.nnz());
   const double vectors = (static_cast<double>(a.rows) + a.cols) * sizeof(T);
   return {.operations = 2 * nnz * k,
           .model_bytes = k * (csr_bytes(a.rows, nnz, sizeof(T)) + vectors),

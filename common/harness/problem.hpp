@@ -18,7 +18,7 @@ inline constexpr std::array<Named<Op>, 3> kOps = {
 /// How the products of a problem follow each other.
 enum class Mode {
   single,  ///< y = A x, once
-  stream,  ///< SpMV: y_j = A x_j for `products` independent vectors
+  stream,  ///< SpMV: y_j = A x_j for `n_vectors` independent vectors
   chain,   ///< x_1 = A x_0, x_2 = A x_1, ...: each product needs the one before it. A is square.
            ///< SpGEMM: C_1 = A B, C_2 = C_1 B, ...: `rounds` of them. B is square
 };
@@ -46,22 +46,22 @@ inline std::string to_string(Layout layout) { return name_of(kLayouts, layout); 
 
 template <class T>
 struct SpmvOperands {
-  /// cols(A) x products, col_major without padding (each vector contiguous); in chain mode one: the first x.
+  /// cols(A) x n_vectors, col_major without padding (each vector contiguous); in chain mode one: the first x.
   Dense<T> x;
 };
 
-/// y = A x, `products` times.
+/// y = A x, `n_vectors` times.
 template <class T>
 struct SpmvProblem {
   static constexpr Op kOp = Op::spmv;
   using Value = T;
   using Operands = SpmvOperands<T>;
-  using Result = Dense<T>;  ///< rows(A) x products, col_major; in chain mode column j is x_(j+1)
+  using Result = Dense<T>;  ///< rows(A) x n_vectors, col_major; in chain mode column j is x_(j+1)
 
   std::string name;
   std::shared_ptr<const Csr<T>> a;
   Mode mode = Mode::single;
-  Index products = 1;
+  Index n_vectors = 1;
 };
 
 template <class T>
@@ -109,7 +109,7 @@ struct SpgemmProblem {
   std::shared_ptr<const Csr<T>> a;
   std::shared_ptr<const Csr<T>> b;
   Destination destination = Destination::host;
-  Offset products = 0;          ///< multiplications: the sum of B's row lengths over the entries of A
+  Offset products = 0;          ///< multiplications: the sum of B's row lengths over the non-zeros of A
   Offset max_row_products = 0;  ///< the largest share of them in one row of C
   Offset result_bound = 0;  ///< no less than nnz(C): the sum over rows of min(products of the row, cols(B))
   Index rounds = 1;         ///< more than one: a chain, of which this is the first round (chain.hpp)
@@ -150,7 +150,7 @@ SpgemmProblem<T> next_round(const SpgemmProblem<T>& problem, std::shared_ptr<con
 /// (chain with a rectangular A, a leading dimension that is too small, no columns).
 template <class T>
 SpmvProblem<T> make_spmv_problem(std::string name, std::shared_ptr<const Csr<T>> a, Mode mode = Mode::single,
-                                 Index products = 1);
+                                 Index n_vectors = 1);
 template <class T>
 SpmmProblem<T> make_spmm_problem(SpmmProblem<T> wanted);
 template <class T>
@@ -164,12 +164,12 @@ struct Cost {
   /// Bytes that must cross the memory bus if each operand is read once and each result written once.
   double model_bytes = 0;
   double memory = 0;  ///< bytes that this entry allocates beyond the problem, operands included, at its peak
-  /// Elementary steps of this entry, for --max-work; more than operations where the method wastes.
+  /// Units of work of this entry, for --max-work; more than operations where the method wastes.
   double work = 0;
 
-  /// The same of an entry that needs so many bytes more, or that takes so many steps instead.
+  /// The same of an entry that needs so many bytes more, or that takes so much work instead.
   Cost plus_memory(double bytes) const { return {operations, model_bytes, memory + bytes, work}; }
-  Cost with_work(double steps) const { return {operations, model_bytes, memory, steps}; }
+  Cost with_work(double units) const { return {operations, model_bytes, memory, units}; }
 };
 
 /// The operations and model bytes of the problem itself, equal for all entries: of all products of a stream or

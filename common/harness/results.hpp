@@ -29,7 +29,7 @@ struct ProblemFacts {
   Index cols = 0;
   Offset nnz = 0;
   Index result_cols = 0;       ///< columns of the result
-  Index products = 1;          ///< SpMV: products in the stream or chain
+  Index n_vectors = 1;         ///< SpMV: results of the stream or chain (`products` in files)
   Offset multiplications = 0;  ///< in one run
   Index round = 0;             ///< SpGEMM: of a chain; 0: it is none
 };

@@ -75,7 +75,7 @@ void pass_row(Io io, Row& row) {
   problem("cols", p.cols);
   problem("nnz", p.nnz);
   problem("result_cols", p.result_cols);
-  problem("products", p.products);
+  problem("products", p.n_vectors);
   problem("multiplications", p.multiplications);
   io("entry", row.entry);
   io("idea", row.idea);

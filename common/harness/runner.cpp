@@ -21,7 +21,7 @@ namespace {
 template <class Problem>
 double result_elements(const Problem& problem) {
   const double rows = problem.a->rows;
-  if constexpr (Problem::kOp == Op::spmv) return rows * (problem.mode == Mode::chain ? 1 : problem.products);
+  if constexpr (Problem::kOp == Op::spmv) return rows * (problem.mode == Mode::chain ? 1 : problem.n_vectors);
   if constexpr (Problem::kOp == Op::spmm) return rows * problem.n_cols;
   return rows;
 }

@@ -19,9 +19,9 @@ ProblemFacts facts_of(const Problem& p) {
     facts.nnz = p.a->nnz();
   }
   if constexpr (Problem::kOp == Op::spmv) {
-    if (p.mode != Mode::single) facts.options = fmt::format("{} of {}", to_string(p.mode), p.products);
-    facts.products = facts.result_cols = p.products;
-    facts.multiplications = facts.nnz * p.products;
+    if (p.mode != Mode::single) facts.options = fmt::format("{} of {}", to_string(p.mode), p.n_vectors);
+    facts.n_vectors = facts.result_cols = p.n_vectors;
+    facts.multiplications = facts.nnz * p.n_vectors;
   } else if constexpr (Problem::kOp == Op::spmm) {
     facts.options = fmt::format("N = {}", p.n_cols);
     if (p.alpha != 1 || p.beta != 0) facts.options += fmt::format(", alpha = {}, beta = {}", p.alpha, p.beta);

@@ -36,8 +36,8 @@ Used used(const Csr<T>& a) {
 template <class T>
 LeastBytes least_bytes(const SpmvProblem<T>& p, const SpmvOperands<T>&, const Dense<T>&) {
   const Used a = used(*p.a);
-  const double vectors = p.mode == Mode::chain ? 1 : p.products;
-  return {.read = sizeof(T) * (a.values + a.columns * vectors), .written = sizeof(T) * a.rows * p.products};
+  const double vectors = p.mode == Mode::chain ? 1 : p.n_vectors;
+  return {.read = sizeof(T) * (a.values + a.columns * vectors), .written = sizeof(T) * a.rows * p.n_vectors};
 }
 
 template <class T>

@@ -27,7 +27,8 @@ constexpr std::uint64_t kMostText = 1'000'000;  ///< bytes of a reason
 /// Bytes of a result that is not absurd. What is wrong with one that is a little too long, the check says.
 template <class T>
 std::uint64_t most_bytes(const SpmvProblem<T>& p) {
-  return static_cast<std::uint64_t>(Dense<T>::elements(p.a->rows, p.products, Layout::col_major, p.a->rows)) *
+  return static_cast<std::uint64_t>(
+             Dense<T>::elements(p.a->rows, p.n_vectors, Layout::col_major, p.a->rows)) *
          sizeof(T);
 }
 template <class T>

@@ -67,7 +67,7 @@ bool dot(const SparseVector<T>& u, const SparseVector<T>& v, T& sum) {
   return met;
 }
 
-/// Appends row * B to C, whose entries so far are `count`, and returns how many there are then. `b_values`
+/// Appends row * B to C, whose non-zeros so far are `count`, and returns how many there are then. `b_values`
 /// are in the order of `columns`; C's arrays have room for a full row more.
 template <class T>
 std::size_t dot_row(const SparseVector<T>& row, const Columns& columns, const T* b_values, Csr<T>& c,

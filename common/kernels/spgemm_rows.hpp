@@ -3,7 +3,7 @@
 // The plain form (6_gustavson_dense.cpp of step 1) walks through all products twice and, for each row, scans
 // a bitmap as long as the row is wide. Here every cost is matched to the row at hand:
 //
-//   One pass. C never has more entries than sum(min(products of the row, columns)), so C's arrays are
+//   One pass. C never has more non-zeros than sum(min(products of the row, columns)), so C's arrays are
 //   reserved at that size and written front to back. The operating system hands out memory by the page, at
 //   the first write: what is reserved and never reached costs address space only, whereas counting first
 //   costs a pass over all products (01_cpu_serial/measured.md has what each of these was worth).
@@ -18,7 +18,7 @@
 //   Few columns (at most kNarrow) and many products: the columns are noted in bytes, which only have to be
 //   stored, and the bytes become the bitmap at the end of the row.
 //
-//   A short row of B (at most kShortRow entries): a loop over it ends after a few steps that nobody can
+//   A short row of B (at most kShortRow non-zeros): a loop over it ends after a few steps that nobody can
 //   predict, and the mispredicted branch costs more than the products; besides, the sums that are stored keep
 //   the processor from running ahead to the next row. So short rows are first copied, in blocks of eight
 //   whatever their length, into a batch, and one long loop adds the batch up.
@@ -27,13 +27,13 @@
 //   the whole product, as pairs (word number, mask), and one OR marks many columns.
 //
 //   Where B is larger than the second-level cache, its rows come late. So the rows that A names kAhead
-//   entries further on are asked for ahead of time.
+//   non-zeros further on are asked for ahead of time.
 //
 // The terms of an element of C are added in the order of A's row, each by multiply_add, whichever way its row
 // goes. So an element has the same bits in a product of the whole and in one of some rows, or columns.
 //
 // Input: any CSR matrices. Cost: one step a product; memory: C's bound, and columns x (sizeof(T) + 1/8)
-// bytes, and up to 12 bytes an entry of B.
+// bytes, and up to 12 bytes a non-zero of B.
 //
 // Sources: the dense accumulator is Gustavson's (ACM TOMS 4, 1978) and Gilbert, Moler and Schreiber's (SIAM
 // J. Matrix Anal. Appl. 13, 1992); the compression of B into masks follows Deveci, Trott and Rajamanickam
@@ -56,9 +56,9 @@ using bitmap::Word;
 
 inline constexpr Offset kTinyProducts = 10;
 inline constexpr Offset kShortRow = 64;
-inline constexpr Offset kBlock = 8;     ///< entries of B that are copied at once
+inline constexpr Offset kBlock = 8;     ///< non-zeros of B that are copied at once
 inline constexpr Offset kBatch = 1024;  ///< products; 20 KB of them stay in the first-level cache
-inline constexpr Offset kAhead = 32;    ///< entries of A between fetching a row of B and adding it
+inline constexpr Offset kAhead = 32;    ///< non-zeros of A between fetching a row of B and adding it
 inline constexpr Offset kSlack = 64;    ///< places of col_idx that listing a word may overshoot by
 
 /// A row whose columns lie within kReadOut words of the bitmap a product is read out by scanning them. One
@@ -190,7 +190,7 @@ Offset result_bound(const CsrView<T>& a, const CsrView<T>& b) {
   return bound;
 }
 
-/// The number of products, from a sample of A's entries.
+/// The number of products, from a sample of A's non-zeros.
 template <class T>
 Offset about_products(const CsrView<T>& a, const CsrView<T>& b) {
   constexpr Offset kEvery = 16;
@@ -332,7 +332,7 @@ class Accumulator {
   Buffer<std::uint8_t> bytes_;
 };
 
-/// A row of few products: each is inserted into the sorted row, or added to the entry that is there.
+/// A row of few products: each is inserted into the sorted row, or added to the non-zero that is there.
 template <class T, class Ptr>
 Offset insert_row(const CsrView<T>& a, const CsrView<T, Ptr>& b, Index i, Index* columns, T* values) {
   Offset count = 0;
@@ -363,8 +363,8 @@ class SpgemmRows {
  public:
   explicit SpgemmRows(Index columns) : row_(columns) {}
 
-  /// Reserves C at its bound and prepares B: narrows its row pointers, which are looked up for every entry of
-  /// A and so compete for the cache with B itself, and makes masks where they pay.
+  /// Reserves C at its bound and prepares B: narrows its row pointers, which are looked up for every non-zero
+  /// of A and so compete for the cache with B itself, and makes masks where they pay.
   void reserve(const CsrView<T>& a, const CsrView<T>& b, Csr<T>& c) {
     const Offset bound = result_bound(a, b);
     c.rows = a.rows;
@@ -379,7 +379,7 @@ class SpgemmRows {
       for (Index k = 0; k <= b.rows; ++k)
         narrow_[static_cast<std::size_t>(k)] = static_cast<Index>(b.row_ptr[k]);
     }
-    // Rewriting B costs a few steps an entry, so each must be used a few times.
+    // Rewriting B costs a few steps a non-zero, so each must be used a few times.
     masked_ = about_products(a, b) >= 8 * nnz_b && masks_serve(b);
     if (masked_) build_masks(b, masks_);
   }

@@ -115,7 +115,7 @@ void multiply_rows(const Csr<T>& a, const Ptr* row_ptr, Index begin, Index end, 
 inline constexpr Index kWindow = 512;
 inline constexpr Index kUnrolled = 8;
 
-/// Rows order[first .. first + count). All have `length` entries; kUnrolled + 1 stands for any more, and
+/// Rows order[first .. first + count). All have `length` non-zeros; kUnrolled + 1 stands for any more, and
 /// kInOrder for consecutive rows of any length.
 struct Group {
   Index first = 0;
@@ -125,7 +125,7 @@ struct Group {
 inline constexpr Index kInOrder = kUnrolled + 2;
 
 /// Of rows [first, last): those of each window by their length in order[first .. last), and the groups of equal
-/// length, added to `groups`. Windows whose rows have more than kUnrolled entries on average stay in order:
+/// length, added to `groups`. Windows whose rows have more than kUnrolled non-zeros on average stay in order:
 /// there a wrong guess costs little beside the row, and jumping about in A costs more.
 template <class T>
 void group_rows(const Csr<T>& a, Index first, Index last, Buffer<Index>& order, std::vector<Group>& groups) {

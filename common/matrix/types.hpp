@@ -19,6 +19,11 @@ namespace stages {
 using Index = std::int32_t;   ///< A row or column number, or a count of rows or columns.
 using Offset = std::int64_t;  ///< A position among the non-zeros, or a count of them or of products.
 
+/// Rows and columns.
+struct Shape {
+  Index rows = 0, cols = 0;
+};
+
 /// An allocator that leaves new elements uninitialised: std::vector otherwise writes zeros over memory that
 /// is about to be written anyway, which costs a pass over C in every sparse product.
 template <class T>

@@ -245,7 +245,7 @@ std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
 
 namespace {
 
-/// The shape of `a`, and room for so many entries; all of it uninitialised where it is new.
+/// The shape of `a`, and room for so many non-zeros; all of it uninitialised where it is new.
 template <class T>
 void resize(Csr<T>& a, Index rows, Index cols, Offset entries) {
   a.rows = rows;
@@ -277,7 +277,7 @@ void GatheredRows<T>::gather(const Csr<T>& mine, const RowBounds& bounds, Index 
 template <class T>
 void scatter_rows(const CsrView<T>& whole, const RowBounds& bounds, Index cols, Csr<T>& part, MPI_Comm comm) {
   const int rank = own_rank(comm);
-  std::vector<Offset> places(bounds.size());  // where each rank's entries begin
+  std::vector<Offset> places(bounds.size());  // where each rank's non-zeros begin
   if (rank == 0)
     for (std::size_t r = 0; r < bounds.size(); ++r) places[r] = whole.row_ptr[bounds[r]];
   broadcast(places.data(), std::ssize(places), 0, comm);

@@ -48,9 +48,9 @@ class CublasPlan : public DeviceSpmvPlan<T> {
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
     const double elements = static_cast<double>(problem.a->rows) * problem.a->cols;
-    cost.model_bytes = problem.products * sizeof(T) * (elements + problem.a->rows + problem.a->cols);
+    cost.model_bytes = problem.n_vectors * sizeof(T) * (elements + problem.a->rows + problem.a->cols);
     cost.memory += sizeof(T) * elements + kWorkspaceBytes;
-    cost.work = elements * problem.products;
+    cost.work = elements * problem.n_vectors;
     return cost;
   }
 
@@ -104,8 +104,8 @@ class CublasStreamAsGemm final : public CublasPlan<T> {
   void run() override {
     const Index m = this->a().rows, k = this->a().cols;
     constexpr auto kGemm = of_type<T>(cublasSgemm, cublasDgemm);
-    STAGES_CUBLAS(kGemm(this->handle(), CUBLAS_OP_N, CUBLAS_OP_N, m, this->problem().products, k, &this->kOne,
-                        this->dense(), m, this->x_of(0), k, &this->kZero, this->y_of(0), m));
+    STAGES_CUBLAS(kGemm(this->handle(), CUBLAS_OP_N, CUBLAS_OP_N, m, this->problem().n_vectors, k,
+                        &this->kOne, this->dense(), m, this->x_of(0), k, &this->kZero, this->y_of(0), m));
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
     if (auto reason = refuse_but_streams(problem)) return reason;

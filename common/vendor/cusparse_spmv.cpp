@@ -123,7 +123,7 @@ class CusparseSellSpmv final : public SpmvPlanOn<T> {
   static Cost cost(const SpmvProblem<T>& problem) {
     const auto size = static_cast<double>(sliced_size(*problem.a));
     return problem_cost(problem)
-        .with_work(size * problem.products)
+        .with_work(size * problem.n_vectors)
         .plus_memory((sizeof(Index) + sizeof(T)) * size);
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
@@ -159,7 +159,7 @@ class CusparseStreamAsSpmm final : public DeviceSpmvPlan<T> {
   void product(const T*, T*) override {}  // run() does them all
   template <class U>
   DenseView<U> side_by_side(U* vectors, Index length) const {
-    return {length, this->problem().products, length, Layout::col_major, vectors};
+    return {length, this->problem().n_vectors, length, Layout::col_major, vectors};
   }
   Spmm<T> product_;
 };

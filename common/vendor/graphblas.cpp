@@ -201,9 +201,9 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
   GraphBlasSpmv(const SpmvProblem<T>& problem, Exec& /*exec*/)
       : problem_(problem), a_(problem.a->rows, problem.a->cols) {
     a_.pack(*problem.a, problem.a->values.data());
-    const Index inputs = problem.mode == Mode::chain ? 1 : problem.products;
+    const Index inputs = problem.mode == Mode::chain ? 1 : problem.n_vectors;
     for (Index j = 0; j < inputs; ++j) x_.push_back(std::make_unique<Matrix<T>>(problem.a->cols, 1, false));
-    for (Index j = 0; j < problem.products; ++j)
+    for (Index j = 0; j < problem.n_vectors; ++j)
       y_.push_back(std::make_unique<Matrix<T>>(problem.a->rows, 1, false));
   }
 
@@ -226,7 +226,7 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
     }
   }
   Dense<T> fetch() override {
-    Dense<T> y(problem_.a->rows, problem_.products, Layout::col_major);
+    Dense<T> y(problem_.a->rows, problem_.n_vectors, Layout::col_major);
     for (std::size_t j = 0; j < y_.size(); ++j) y_[j]->copy_full_out(column(y.view(), j));
     return y;
   }

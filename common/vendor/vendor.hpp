@@ -32,7 +32,7 @@ template <class T>
 std::optional<std::string> refuse_but_streams(const SpmvProblem<T>& problem) {
   if (problem.mode == Mode::stream) return std::nullopt;
   return fmt::format("takes all vectors of a stream at once, and this problem is {} of {}",
-                     to_string(problem.mode), problem.products);
+                     to_string(problem.mode), problem.n_vectors);
 }
 
 /// Registers the entries of every library that this build has.

@@ -4,9 +4,9 @@
 //
 // A row of C is a sum of rows of B. Each of them is sorted by column, and so is what has been summed up to
 // now. Two positions go along the two rows: the smaller column comes out, and its position goes on. Where the
-// columns are equal one entry comes out of two, and both positions go on.
+// columns are equal one non-zero comes out of two, and both positions go on.
 //
-//   c     1   4       9          <- p       each entry is read once, from left to right,
+//   c     1   4       9          <- p       each non-zero is read once, from left to right,
 //   b     1       6   9   12     <- q       and each result is written once:
 //   sum   1   4   6   9   12                no search, no table, no sort
 //

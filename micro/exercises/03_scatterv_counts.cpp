@@ -1,4 +1,4 @@
-// Task: fill in the counts of MPI_Scatterv: how many entries of A does each rank get?
+// Task: fill in the counts of MPI_Scatterv: how many non-zeros of A does each rank get?
 // Step: 02_mpi
 // Reference: 02_mpi/scatter_gather
 // Ranks: 3
@@ -6,15 +6,15 @@
 // Rank r gets the rows bounds[r] .. bounds[r + 1] - 1 of A. Their columns and values lie one behind the other
 // in two arrays on rank 0, and MPI_Scatterv cuts each array into pieces: for each rank where its piece begins
 // (this is done already) and how many elements it has. Rows have different lengths, so the number of rows is
-// not the number of entries.
+// not the number of non-zeros.
 //
 //   bounds      0           2           3        4           rank 0: rows 0 and 1
 //   row_ptr     0     3     5           9       10
-//   entries     a a a b b   c c c c     d
+//   values      a a a b b   c c c c     d
 //               |--------|  |------|    |            counts 5, 4, 1
 //
 // Hint: In the drawing rank 1 has one row. Why is its count 4?
-// Hint: row_ptr[i] is how many entries lie before row i. A count is the difference of two of them.
+// Hint: row_ptr[i] is how many non-zeros lie before row i. A count is the difference of two of them.
 // Hint: The rows of rank r begin at bounds[r] and end before bounds[r + 1]; look both up in row_ptr, and
 //   subtract: static_cast<int>(row_ptr[bounds[r + 1]] - ...).
 
@@ -26,14 +26,14 @@
 namespace stages {
 namespace {
 
-/// For each rank the number of entries that its rows have. bounds has one element more than there are ranks.
+/// For each rank the number of non-zeros that its rows have. bounds has one element more than there are ranks.
 std::vector<int> counts_of(const mpi::RowBounds& bounds, const Offset* row_ptr) {
   std::vector<int> counts(bounds.size() - 1);
   for (std::size_t r = 0; r < counts.size(); ++r) {
     // SOLUTION
     counts[r] = static_cast<int>(row_ptr[bounds[r + 1]] - row_ptr[bounds[r]]);
     // STUDENT
-    // Your code. Until then each rank gets as many entries as it has rows.
+    // Your code. Until then each rank gets as many non-zeros as it has rows.
     static_cast<void>(row_ptr);
     counts[r] = bounds[r + 1] - bounds[r];
     // END
@@ -57,7 +57,7 @@ class Mine final : public micro::RankSpgemm<T> {
         begins.push_back(static_cast<int>(begin));
       }
     }
-    // The whole rows as they should be, then without their entries, which come from rank 0.
+    // The whole rows as they should be, then without their non-zeros, which come from rank 0.
     Csr<T>& part = this->a_part_;
     mpi::scatter_rows(this->a_, this->bounds_, this->shape_.inner, part, this->comm());
     part.col_idx.assign(part.col_idx.size(), 0);

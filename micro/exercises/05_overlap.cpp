@@ -39,7 +39,7 @@ class Mine final : public micro::RankSpgemm<T> {
     Index row, column;
     T value;
   };
-  /// The entries of some rows of B. All blocks are as long as the longest: the others end with rows kNoRow.
+  /// The non-zeros of some rows of B. All blocks are as long as the longest: the others end with rows kNoRow.
   using Block = std::vector<Entry>;
 
   using micro::RankSpgemm<T>::RankSpgemm;

@@ -1,19 +1,19 @@
-// Task: fill in where entry k of row i lies in ELLPACK: neighbours read side by side.
+// Task: fill in where non-zero k of row i lies in ELLPACK: neighbours read side by side.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/thread_per_row
 // At most: 13 sectors a request in loads
 // At least: 20 lanes a request in loads
 //
 // ELLPACK gives each row the same number of places, `width`; short rows are filled up. A thread has a row, and
-// at step k all threads of a warp read entry k of their rows. So the entries number k of all rows should lie
-// next to each other: the array is stored step by step, and not row by row.
+// at step k all threads of a warp read non-zero k of their rows. So the non-zeros number k of all rows should
+// lie next to each other: the array is stored step by step, and not row by row.
 //
 //   rows   0: a0 a1 a2     1: b0 b1     2: c0 c1 c2             width 3
 //   array     a0 b0 c0 | a1 b1 c1 | a2 .. c2                    (.. is filled up)
 //   step k       0     |     1    |     2                       lanes 0, 1, 2 read side by side
 //
-// Hint: How many entries lie before a1 in the drawing, and how many before a2?
-// Hint: Before the entries number k lie k times as many entries as there are rows.
+// Hint: How many non-zeros lie before a1 in the drawing, and how many before a2?
+// Hint: Before the non-zeros number k lie k times as many non-zeros as there are rows.
 // Hint: k * rows + i
 
 #include "micro/spmv.hpp"
@@ -22,7 +22,7 @@ namespace stages {
 namespace {
 
 constexpr unsigned kBlock = 128;
-constexpr Index kFilled = -1;  ///< the column of a place that no entry has
+constexpr Index kFilled = -1;  ///< the column of a place that no non-zero has
 
 template <class T>
 struct Ellpack {
@@ -32,7 +32,7 @@ struct Ellpack {
   const T* values = nullptr;
 };
 
-/// Where entry k of row i lies.
+/// Where non-zero k of row i lies.
 template <class T>
 __device__ Index place(const Ellpack<T>& a, Index i, Index k) {
   // SOLUTION

@@ -8,7 +8,7 @@
 // A warp has a row, and each lane a partial sum in a register. A shuffle gives a lane what another lane holds,
 // without any memory: __shfl_down_sync(kAllLanes, v, d) is the v of the lane d places further on. Half of the
 // distance each time, and after five steps lane 0 has the sum of all. A shuffle counts as a barrier, because
-// all lanes come to it: 600 rows take 3,000. These rows have 10 entries, which 10 lanes load side by side.
+// all lanes come to it: 600 rows take 3,000. These rows have 10 non-zeros, which 10 lanes load side by side.
 //
 //   lane     0   1   2   3   4   5   6   7          (8 lanes here; a warp has 32)
 //   d = 4    0+4 1+5 2+6 3+7  .   .   .   .         what the others hold is of no use any more

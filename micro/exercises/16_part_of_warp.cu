@@ -5,13 +5,13 @@
 //
 // Short rows leave most of 32 lanes idle, so a row gets a sub-warp of eight. The mask of a shuffle says which
 // lanes come to it: each of them waits for all that are named, at the same line. Here rows with at most eight
-// entries go another way than longer ones. Two rows of one warp may then be at different shuffles. (And
+// non-zeros go another way than longer ones. Two rows of one warp may then be at different shuffles. (And
 // __activemask() is no answer: it says which lanes happen to be together, not which ones you want.) The limit
 // leaves a warp about two requests for the values of its four rows.
 //
 //   lane     0 ...... 7 | 8 ..... 15 | 16 .... 23 | 24 .... 31
 //   row          0      |     1      |     2      |     3
-//   entries      5      |    20      |     3      |    12
+//   length       5      |    20      |     3      |    12
 //   goes     short way  | long way   | short way  | long way
 //   mask     0x000000ff | 0x0000ff00 | 0x00ff0000 | 0xff000000
 //

@@ -1,17 +1,17 @@
-// Task: fill in the binary search for the row of an entry in row_ptr.
+// Task: fill in the binary search for the row of a non-zero in row_ptr.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/thread_per_row
 // At most: 3,000 requests in loads of rows
 //
-// With a thread for each entry a long row is no burden: each thread has one multiplication. But CSR does not
-// say in which row entry p lies. It lies in the last row with row_ptr[row] <= p. row_ptr ascends, so a search
-// that halves finds it in log2(rows) steps. An empty row begins where the next row begins: so it is not the
-// last one.
+// With a thread for each non-zero a long row is no burden: each thread has one multiplication. But CSR does not
+// say in which row non-zero p lies. It lies in the last row with row_ptr[row] <= p. row_ptr ascends, so a
+// search that halves finds it in log2(rows) steps. An empty row begins where the next row begins: so it is not
+// the last one.
 //
-//   row_ptr   0   3   3   7   8         entry 3: rows 1 and 2 begin at 3, row 1 is empty
+//   row_ptr   0   3   3   7   8         non-zero 3: rows 1 and 2 begin at 3, row 1 is empty
 //   row       0   1   2   3             low = 0, high = 4: middle 2 begins at 3 <= 3, so low = 2
 //                 ^   ^                                    middle 3 begins at 7 > 3,  so high = 3
-//                 |   row of entries 3 .. 6                high - low == 1: it is row low
+//                 |   row of non-zeros 3 .. 6              high - low == 1: it is row low
 //                 empty
 //
 // Hint: What do you know of the row that you look for if row_ptr[middle] <= p? And if it is larger?
@@ -28,7 +28,7 @@ namespace {
 using micro::DeviceRows;
 constexpr unsigned kBlock = 128;
 
-/// The row of entry p, which is one: rows > 0.
+/// The row of non-zero p, which is one: rows > 0.
 __device__ Index row_of(const std::int32_t* row_ptr, Index rows, std::int32_t p) {
   Index low = 0, high = rows;
   // SOLUTION
@@ -41,13 +41,13 @@ __device__ Index row_of(const std::int32_t* row_ptr, Index rows, std::int32_t p)
     }
   }
   // STUDENT
-  // Your code. Until then all entries are in the first row.
+  // Your code. Until then all non-zeros are in the first row.
   static_cast<void>(row_ptr), static_cast<void>(high), static_cast<void>(p);
   // END
   return low;
 }
 
-/// A thread an entry: its product, and the row that it goes to.
+/// A thread a non-zero: its product, and the row that it goes to.
 template <class T>
 __global__ void products(DeviceRows<T> a, std::int32_t nnz, const T* x, T* product, Index* row) {
   const auto p = static_cast<std::int32_t>(blockIdx.x * kBlock + threadIdx.x);

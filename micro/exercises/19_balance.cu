@@ -1,22 +1,23 @@
-// Task: fill in the first row of a block's share: all have about equally many entries.
+// Task: fill in the first row of a block's share: all have about equally many non-zeros.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/thread_per_row
 // At most: 500 requests in loads of rows
 //
 // 16 blocks share the rows of A. As many rows for each is not as much work for each: rows have different
 // lengths. row_ptr is the prefix sum of the lengths, so it says how much work lies before any row. Share s
-// begins at the first row before which at least nnz * s / 16 entries lie, rounded down. A share is whole rows,
-// and ends where the next one begins; no row may be left out, and the empty rows at the end are rows, too.
+// begins at the first row before which at least nnz * s / 16 non-zeros lie, rounded down. A share is whole
+// rows, and ends where the next one begins; no row may be left out, and the empty rows at the end are rows,
+// too.
 //
-//   row        0   1   2   3   4   5   6   7          here with 2 shares, and 12 entries
+//   row        0   1   2   3   4   5   6   7          here with 2 shares, and 12 non-zeros
 //   length     6   1   1   1   1   1   1   0
 //   row_ptr    0   6   7   8   9  10  11  12
 //              |---|-------------------------|
 //              share 0   share 1: it begins at the first row with row_ptr[row] >= 1 * 12 / 2
 //
-// Hint: How many entries should lie before share s? In the drawing, which row is that for s = 1?
+// Hint: How many non-zeros should lie before share s? In the drawing, which row is that for s = 1?
 // Hint: first_at_least(row_ptr, rows, entries) searches row_ptr for you. Share 16 begins behind the last row.
-// Hint: if (s == kShares) return rows; and else first_at_least(...) of nnz * s / kShares entries.
+// Hint: if (s == kShares) return rows; and else first_at_least(...) of nnz * s / kShares non-zeros.
 
 #include "micro/balance.hpp"
 #include "micro/spmv.hpp"
@@ -28,7 +29,7 @@ using micro::DeviceRows;
 constexpr unsigned kBlock = 32;
 constexpr Index kShares = 16;
 
-/// The first row before which at least `entries` entries lie; `rows` if there is none.
+/// The first row before which at least `entries` non-zeros lie; `rows` if there is none.
 [[maybe_unused]] __device__ Index first_at_least(const std::int32_t* row_ptr, Index rows,
                                                  std::int32_t entries) {
   Index low = 0, high = rows;

@@ -4,17 +4,17 @@
 // At most: 22,500 requests in loads
 // At most: 3,150 barriers
 //
-// 32 columns of a row are one word: bit c is set where there is an entry. The values lie packed, one behind the
-// other, and no column number is stored: an entry takes one bit instead of 32. Lane c of a warp has column c of
-// the word. Its value comes behind those of the lower bits that are set; their number is the bit's rank. To
-// count them takes no load and no shuffle: what the limits leave is for the rest of the kernel.
+// 32 columns of a row are one word: bit c is set where there is a non-zero. The values lie packed, one behind
+// the other, and no column number is stored: a non-zero takes one bit instead of 32. Lane c of a warp has
+// column c of the word. Its value comes behind those of the lower bits that are set; their number is the bit's
+// rank. To count them takes no load and no shuffle: what the limits leave is for the rest of the kernel.
 //
 //   lane       7 6 5 4 3 2 1 0
 //   word       0 1 0 0 1 1 0 1            values  v0 v1 v2 v3
 //   lane 3             ^                  bits before lane 3: 0 and 2, so rank 2: v2
 //              word & ((1 << 3) - 1) = 00000101, which has 2 ones
 //
-// Hint: Lane 6 has an entry. How many entries of the word come before it?
+// Hint: Lane 6 has a non-zero. How many non-zeros of the word come before it?
 // Hint: A mask with ones at all places below `lane` cuts off the rest, and __popc counts the ones.
 // Hint: The place is begin + __popc(word & ((1u << lane) - 1u)).
 

@@ -1,13 +1,13 @@
-// Task: fill in the broadcast: a lane has loaded an entry, and all lanes need it.
+// Task: fill in the broadcast: a lane has loaded a non-zero, and all lanes need it.
 // Step: 07_spmm
 // Reference: 07_spmm/warp_per_row
 // At most: 10,000 requests in loads
 //
-// C = A B with a dense B. A warp has a row of C and 32 of its columns, a lane each. All lanes need all entries
-// of the row of A. So the warp loads 32 entries at once, one by each lane and side by side, and then goes
-// through them: __shfl_sync(kAllLanes, v, k) gives every lane the v of lane k. For each entry the lanes read 32
-// neighbouring numbers of a row of B: one request, and 6,000 for 600 rows of 10 entries. Lanes that load each
-// entry of A again take two more for each.
+// C = A B with a dense B. A warp has a row of C and 32 of its columns, a lane each. All lanes need all
+// non-zeros of the row of A. So the warp loads 32 non-zeros at once, one by each lane and side by side, and
+// then goes through them: __shfl_sync(kAllLanes, v, k) gives every lane the v of lane k. For each non-zero the
+// lanes read 32 neighbouring numbers of a row of B: one request, and 6,000 for 600 rows of 10 non-zeros. Lanes
+// that load each non-zero of A again take two more for each.
 //
 //   loaded       lane 0: (3, 1.5)   lane 1: (7, -2)   lane 2: (8, 4)   ...        (column, value)
 //   k = 0        all lanes have (3, 1.5)       and read  B(3, first + lane)
@@ -44,7 +44,7 @@ __global__ void multiply(DeviceRows<T> a, DenseView<const T> b, DenseView<T> c, 
       const T factor = __shfl_sync(kAllLanes, value, k);
       if (has_column) sum += factor * b(from, j);
       // STUDENT
-      // Your code. Until then each lane takes its own entry, again and again.
+      // Your code. Until then each lane takes its own non-zero, again and again.
       if (has_column) sum += value * b(column, j);
       // END
     }

@@ -29,7 +29,7 @@ namespace {
 using micro::DeviceRows;
 constexpr unsigned kBlock = 64, kBins = 16;
 
-/// 0 for an empty row, 1 for one entry, 2 for 2 .. 3, 3 for 4 .. 7 entries, and so on.
+/// 0 for an empty row, 1 for one non-zero, 2 for 2 .. 3, 3 for 4 .. 7 non-zeros, and so on.
 __device__ unsigned bin_of(std::int32_t length) {
   return min(kBins - 1, 32u - static_cast<unsigned>(__clz(length)));
 }

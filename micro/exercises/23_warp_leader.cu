@@ -3,7 +3,7 @@
 // Reference: 05_cuda_csr/thread_per_row
 // At most: 1 lanes a request in atomics
 //
-// The rows that have entries are written to a list, in any order. Each needs a place of its own. An atomic
+// The rows that have non-zeros are written to a list, in any order. Each needs a place of its own. An atomic
 // addition for each row is right, but all of them wait for one counter. So the lanes that have a row to write
 // find out how many they are, one of them takes that many places, and tells the others where these begin.
 // __ballot_sync(kAllLanes, wants) gives all lanes one word: bit l is set where lane l wants a place.
@@ -68,7 +68,7 @@ __global__ void multiply(DeviceRows<T> a, const Index* list, Index listed, const
   y[i] = sum;
 }
 
-/// The rows with entries. Throws Error where there are not as many places, or each row has asked for itself.
+/// The rows with non-zeros. Throws Error where there are not as many places, or each row has asked for itself.
 template <class T>
 Index listed_rows(const std::vector<int>& counter, const Csr<T>& a) {
   Index expected = 0;

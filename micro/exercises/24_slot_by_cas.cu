@@ -50,7 +50,7 @@ __device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
   // END
 }
 
-/// A thread an entry: the slot of its column.
+/// A thread a non-zero: the slot of its column.
 __global__ void collect(const Index* col_idx, std::int32_t nnz, Index* keys, unsigned slots, unsigned* slot) {
   const auto p = static_cast<std::int32_t>(blockIdx.x * kBlock + threadIdx.x);
   if (p < nnz) slot[p] = slot_of(keys, slots, col_idx[p]);

@@ -38,7 +38,7 @@ std::vector<Case> cases_of(Op op) {
 }
 
 /// A kernel with a fault, or without one.
-using Form = Entry (*)(Fault);
+using MakeEntry = Entry (*)(Fault);
 
 /// Where a fault is not looked for.
 enum class Only {
@@ -49,7 +49,7 @@ enum class Only {
 
 struct Mutant {
   const char* name;
-  Form form;
+  MakeEntry form;
   Fault fault;
   const char* says;  ///< one rejection at least: a regular expression
   Only only = Only::everywhere;
@@ -116,7 +116,7 @@ void PrintTo(const Mutant& m, std::ostream* out) { *out << m.name; }
 using CudaMutantsWithoutAFault = OnDevice;
 
 TEST_F(CudaMutantsWithoutAFault, Pass) {
-  for (const Form form : {row_entry, tile_entry, hub_entry, atomic_entry}) {
+  for (const MakeEntry form : {row_entry, tile_entry, hub_entry, atomic_entry}) {
     const Entry entry = form(Fault::none);
     GpuExec exec;
     for (const Case& c : cases_of(entry.op)) {

@@ -9,9 +9,6 @@
 
 namespace stages::cuda_mutants {
 
-inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kAllLanes = 0xffffffffu;
-
 /// A on the device, the fault, and launches of blocks of one warp.
 template <class Base, class Problem>
 class FaultyPlan : public Base {

@@ -193,7 +193,8 @@ TEST_F(HubRows, AndOtherLongRowsAreCountedAndHubRowsHaveChunks) {
   constexpr Index kFew = spmm::kFewParts, kMany = spmm::kManyParts;
   const auto expect = [](const std::vector<Index>& lengths, unsigned long_rows, unsigned chunks) {
     const Matrix a = matrices::with_row_lengths(lengths);
-    const spmm::Shape shape{.nnz = a.nnz(), .rows = a.rows, .rows_of_b = a.cols, .n_cols = 8, .ld_of_b = 8};
+    const spmm::SpmmShape shape{
+        .nnz = a.nnz(), .rows = a.rows, .rows_of_b = a.cols, .n_cols = 8, .ld_of_b = 8};
     DeviceCsr<float, std::int32_t> on_device(convert_values<float>(a));
     GpuExec exec;
     const spmm::BalancedMatrix<float> cut(on_device, shape, spmm::resolve<float>({.share = 1}, shape),
@@ -279,7 +280,7 @@ TEST_F(SmallParts, AFormThatThereIsNotIsRefused) {
   const auto problem = product<float>(matrices::dense(3, 3), 8);
   for (const Entry& entry : registry.entries())
     EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
-  const spmm::Shape unaligned{.nnz = 9, .rows = 3, .rows_of_b = 3, .n_cols = 7, .ld_of_b = 7};
+  const spmm::SpmmShape unaligned{.nnz = 9, .rows = 3, .rows_of_b = 3, .n_cols = 7, .ld_of_b = 7};
   EXPECT_EQ(spmm::resolve<float>({.strip = 32, .lanes = 32}, unaligned).block, 128);
   EXPECT_THROW(spmm::resolve<float>({.strip = 32, .lanes = 32, .block = 256}, unaligned), Error);
   EXPECT_THROW(spmm::resolve_rows<float>({.nonzeros = -1}, unaligned), Error);

@@ -304,7 +304,7 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
     // Into an array of its own, which run() only copies.
     if (misbehaves("counted:copies") || misbehaves("counted:copies_by_kernel")) {
       const auto rows = static_cast<std::size_t>(a_.rows);
-      const auto products = static_cast<std::size_t>(this->problem().products);
+      const auto products = static_cast<std::size_t>(this->problem().n_vectors);
       done_ = DeviceArray<T>(rows * products);
       for (std::size_t k = 0; k < products; ++k) {
         const T* const x =

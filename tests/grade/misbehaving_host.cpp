@@ -45,7 +45,7 @@ class Misbehaving final : public mutants::FaultySpmv<T> {
     }
     if (misbehaves("host:copied_in_load")) HostSpmvPlan<T>::load(copy_);
     HostSpmvPlan<T>::run();
-    if (misbehaves("host:hang_when_timed") && problem_.products > 60)
+    if (misbehaves("host:hang_when_timed") && problem_.n_vectors > 60)
       std::this_thread::sleep_for(std::chrono::hours(1));
   }
   Dense<T> fetch() override {

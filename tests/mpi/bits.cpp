@@ -45,7 +45,7 @@ template <class T>
 void compare_all(World& world, const char* spec) {
   std::shared_ptr<const Csr<T>> a;
   if (world.root()) a = std::make_shared<const Csr<T>>(generate<T>(spec));
-  SpmvProblem<T> spmv{.name = spec, .a = a, .mode = Mode::chain, .products = 3};
+  SpmvProblem<T> spmv{.name = spec, .a = a, .mode = Mode::chain, .n_vectors = 3};
   SpmmProblem<T> spmm{.name = spec, .a = a, .n_cols = 19, .alpha = T(1.5), .beta = T(0.5)};
   SpgemmProblem<T> spgemm;
   if (world.root()) {

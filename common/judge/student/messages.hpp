@@ -135,7 +135,7 @@ void pass(Io& io, Of& of) {
   } else if constexpr (Of::kOp == Op::spmv) {
     io.array(of.name);
     io.choice(of.mode, Mode::chain);
-    io.number(of.products);
+    io.number(of.n_vectors);
   } else if constexpr (Of::kOp == Op::spmm) {
     io.array(of.name);
     io.number(of.n_cols);

@@ -17,8 +17,6 @@ namespace {
 using random::Purpose;
 using random::Word;
 
-using Shape = Parameters::Shape;
-
 Recipe distinct_cells(const Parameters& p, Shape s, Offset nnz) {
   const Offset cells = Offset{s.rows} * s.cols;
   if (nnz > cells)

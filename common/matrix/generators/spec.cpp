@@ -93,7 +93,7 @@ Index Parameters::index(std::string_view name, Index low) const {
   return static_cast<Index>(count(name, low, std::numeric_limits<Index>::max()));
 }
 
-Parameters::Shape Parameters::shape() const {
+Shape Parameters::shape() const {
   const bool rows = given("rows"), cols = given("cols");
   if (rows && cols && given("n")) reject("give n, or rows and cols, not all three");
   return {index(rows ? "rows" : "n"), index(cols ? "cols" : "n")};

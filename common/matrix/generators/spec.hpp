@@ -39,9 +39,6 @@ class Parameters {
   /// unit.
   std::uint64_t share(std::string_view name, double low = 0, double high = 1) const;
   /// `rows` and `cols`, each `n` where it is not given. All three are too many.
-  struct Shape {
-    Index rows, cols;
-  };
   Shape shape() const;
   /// One of `choices`.
   std::string_view choice(std::string_view name, std::initializer_list<std::string_view> choices) const;
