@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Puts measured tables and numbers into the pages, so that none is typed.
+"""Puts measured tables and numbers into the pages, so that none is typed. One file, though long: a list of kinds of tables, each a function of
+ten to forty lines over the same rows and the same ways to write a number.
 
 A page holds a pair of lines, between which this script writes a table:
 

@@ -24,6 +24,8 @@
 // Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes a non-zero, those of empty rows included, and 80 or 96
 // bytes a chunk; one kernel. Memory: the same again.
 //
+// One file, though long: what prepare writes and what the kernel reads are one format.
+//
 // Sources: chunks of whole rows summed in shared memory are J. L. Greathouse and M. Daga's CSR-Stream
 // ("Efficient sparse matrix-vector multiplication on GPUs using the CSR storage format", SC 2014), with warps
 // in place of blocks; segmented sums are G. E. Blelloch, M. A. Heroux and M. Zagha's (CMU-CS-93-173); "the

@@ -35,6 +35,9 @@
 // Input: any CSR matrices. Cost: one step a product; memory: C's bound, and columns x (sizeof(T) + 1/8)
 // bytes, and up to 12 bytes a non-zero of B.
 //
+// One file, though long: the choices share one accumulator, and the compiler inlines them into one loop over
+// rows.
+//
 // Sources: the dense accumulator is Gustavson's (ACM TOMS 4, 1978) and Gilbert, Moler and Schreiber's (SIAM
 // J. Matrix Anal. Appl. 13, 1992); the compression of B into masks follows Deveci, Trott and Rajamanickam
 // ("Multithreaded sparse matrix-matrix multiplication for many-core and GPU architectures", 2018).

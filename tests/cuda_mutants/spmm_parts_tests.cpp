@@ -1,5 +1,6 @@
 // The entries of step 7 with shares, chunks and strips so small that small matrices have many of them; and what
 // its fast entries are made of: pieces of B, kinds of rows, samples of tiles, and the form for each.
+// (One file, though long: all tests take the same few matrices and the same registries.)
 
 #include <array>
 #include <cmath>

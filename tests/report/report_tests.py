@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""The report: what stands on the page for what the files hold, bad input, comparisons."""
+"""The report: what stands on the page for what the files hold, bad input, comparisons.
+
+One file, though long: all tests change the same few results and read the same page."""
 
 import copy
 import html.parser
