@@ -93,7 +93,7 @@ function(stages_mark_cuda target)
   endif()
 endfunction()
 
-# The calls that the lens (common/simt/lens) lives on, before each load and store and in place of each atomic, with the lines
+# The calls that the lens (common/lens/recording) lives on, before each load and store and in place of each atomic, with the lines
 # that they are of. The code stays in the order of the source, and memcpy and memset stay calls.
 set(STAGES_LENS_FLAGS "")
 if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -108,6 +108,7 @@ endfunction()
 
 # stages_counted(TARGET): the lens can count the kernels of this target. All that it compiles is for the executor.
 function(stages_counted target)
+  target_link_libraries(${target} PUBLIC stages_recording)
   stages_light(${target})
   target_compile_options(${target} PRIVATE ${STAGES_LENS_FLAGS})
   stages_precompiled(${target} stages_pch_kernels)
@@ -122,8 +123,13 @@ if(STAGES_CUDA)
       # address is looked at as elsewhere.
       target_compile_options(stages_simt PRIVATE --param=asan-stack=0)
     endif()
-    target_compile_definitions(stages_simt PRIVATE STAGES_SIMT_HOOKS=$<IF:$<BOOL:${STAGES_LENS_FLAGS}>,1,0>)
-    set_source_files_properties(common/simt/lens/code.cpp PROPERTIES COMPILE_DEFINITIONS "STAGES_ROOT=\"${PROJECT_SOURCE_DIR}\"")
+    # The part of the lens that records, and that programs have whose kernels it can count.
+    file(GLOB recording CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/common/lens/recording/*.cpp)
+    add_library(stages_recording STATIC ${recording})
+    target_link_libraries(stages_recording PUBLIC stages_simt)
+    target_compile_definitions(stages_recording PRIVATE STAGES_LENS_HOOKS=$<IF:$<BOOL:${STAGES_LENS_FLAGS}>,1,0>
+      "STAGES_ROOT=\"${PROJECT_SOURCE_DIR}\"")
+    stages_precompiled(stages_recording stages_pch_std)
   endif()
   set(gpu_sources common/gpu/architectures.cpp common/gpu/check.cpp common/gpu/facts.cpp common/gpu/exec.cpp common/gpu/nvml.cpp
     common/gpu/trace.cpp)

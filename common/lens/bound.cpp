@@ -45,10 +45,10 @@ Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& r
     read += static_cast<double>(kernel.read_sectors);
     for (const simt::SiteCounts& site : kernel.sites) {
       if (site.space == simt::Space::shared) {
-        wavefronts += static_cast<double>(site.wavefronts);
+        wavefronts += static_cast<double>(site.cost);
         continue;
       }
-      const auto touched = static_cast<double>(site.sectors);
+      const auto touched = static_cast<double>(site.cost);
       sectors += touched;
       if (site.access == simt::Access::load) {
         wavefronts += std::max(static_cast<double>(site.requests), touched / kSectorsOfWavefront);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/harness/results.hpp"
-#include "common/simt/lens/counts.hpp"
+#include "common/lens/recording/counts.hpp"
 
 namespace stages {
 

@@ -104,14 +104,14 @@ std::string drawing(const LensSite& site) {
 using Costs = std::map<Space, std::uint64_t>;
 
 std::string row(const std::string& code, const LensSite& site, Costs& of_kernel, Costs& heaviest) {
-  const LensSum sum = sum_of(site.counts);
+  const simt::SiteCounts& sum = site.counts;
   const auto of = [&](Costs& all) {
     return static_cast<double>(sum.cost) / static_cast<double>(std::max<std::uint64_t>(all[sum.space], 1));
   };
   return fmt::format(
       "<tr class=hot style=\"--share: {:.3f}\"><td class=text>{} {} {} "
       "B<td>{}<td>{:.1f}<td>{:.2f}<td>{:.2f}<td>{}<td>{:.1f} %<td class=code>{}{}</tr>\n",
-      0.6 * of(heaviest), name_of(sum.space), name_of(sum.access), site.counts.bytes, counted(sum.requests),
+      0.6 * of(heaviest), name_of(sum.space), name_of(sum.access), sum.bytes, counted(sum.requests),
       sum.of_requests(sum.lanes), sum.of_requests(sum.cost), sum.of_requests(sum.least),
       sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "",
       100 * of(of_kernel), code, drawing(site));
@@ -119,7 +119,7 @@ std::string row(const std::string& code, const LensSite& site, Costs& of_kernel,
 
 std::string kernel_html(const LensKernel& kernel, Costs& heaviest) {
   Costs cost;
-  for (const LensSum& sum : sums_of({&kernel, 1})) cost[sum.space] += sum.cost;
+  for (const simt::SiteCounts& sum : sums_of({&kernel, 1})) cost[sum.space] += sum.cost;
   std::string text = fmt::format(
       "<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all. Requests of the busiest warp: {:.1f} "
       "times the mean one's; of the busiest block: {:.1f} times.</p>\n",
@@ -159,7 +159,7 @@ std::string lens_html(const std::string& title, std::span<const LensView> views)
   for (const LensView& view : views)
     for (const LensKernel& kernel : view.kernels)
       for (const LensSite& site : kernel.sites)
-        heaviest[site.counts.space] = std::max(heaviest[site.counts.space], sum_of(site.counts).cost);
+        heaviest[site.counts.space] = std::max(heaviest[site.counts.space], site.counts.cost);
   for (const LensView& view : views) {
     text += fmt::format("<h2>{}</h2>\n", as_markup(view.entry));
     if (!view.problem.empty())

@@ -16,9 +16,9 @@ const char* suffix(Access access) {
 }
 
 /// The counters of these sums. What Nsight Compute has no name for has none of NVIDIA's.
-json counters(std::span<const LensSum> sums) {
+json counters(std::span<const simt::SiteCounts> sums) {
   json values = json::object();
-  for (const LensSum& sum : sums) {
+  for (const simt::SiteCounts& sum : sums) {
     const bool global = sum.space == Space::global;
     const char* const op = suffix(sum.access);
     const auto own = [&](const char* name) {
@@ -47,7 +47,6 @@ json lens_json(const LensView& view) {
   for (const LensKernel& kernel : view.kernels) {
     json lines = json::array();
     for (const LensSite& site : kernel.sites) {
-      const LensSum sum = sum_of(site.counts);
       json calls = json::array();
       for (std::size_t i = 1; i < site.lines.size(); ++i)
         calls.push_back({{"file", site.lines[i].file}, {"line", site.lines[i].line}});
@@ -55,7 +54,7 @@ json lens_json(const LensView& view) {
                        {"line", site.lines[0].line},
                        {"called_from", calls},
                        {"bytes_of_a_lane", site.counts.bytes},
-                       {"counters", counters({&sum, 1})}});
+                       {"counters", counters({&site.counts, 1})}});
     }
     json waits = json::array();
     for (const auto& [line, times] : kernel.waits)

@@ -45,26 +45,11 @@ std::vector<simt::CodeLine> own_lines(std::vector<simt::CodeLine> lines) {
 
 }  // namespace
 
-void LensSum::add(const simt::SiteCounts& site) {
-  requests += site.requests;
-  lanes += site.lanes;
-  cost += site.space == simt::Space::shared ? site.wavefronts : site.sectors;
-  least += site.space == simt::Space::shared ? site.least_wavefronts : site.least_sectors;
-  wanted_bytes += site.wanted_bytes;
-  meeting_lanes += site.meeting_lanes;
-}
-
-LensSum sum_of(const simt::SiteCounts& site) {
-  LensSum sum{.space = site.space, .access = site.access};
-  sum.add(site);
-  return sum;
-}
-
-std::vector<LensSum> sums_of(std::span<const LensKernel> kernels) {
-  std::vector<LensSum> sums;
+std::vector<simt::SiteCounts> sums_of(std::span<const LensKernel> kernels) {
+  std::vector<simt::SiteCounts> sums;
   for (const simt::Space space : {simt::Space::global, simt::Space::shared}) {
     for (const simt::Access access : {simt::Access::load, simt::Access::store, simt::Access::atomic}) {
-      LensSum sum{.space = space, .access = access};
+      simt::SiteCounts sum{.access = access, .space = space};
       for (const LensKernel& kernel : kernels) {
         for (const LensSite& site : kernel.sites)
           if (site.counts.space == space && site.counts.access == access) sum.add(site.counts);

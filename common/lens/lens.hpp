@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/lens/bound.hpp"
-#include "common/simt/lens/code.hpp"
-#include "common/simt/lens/counts.hpp"
+#include "common/lens/recording/code.hpp"
+#include "common/lens/recording/counts.hpp"
 
 namespace stages {
 
@@ -29,27 +29,8 @@ struct LensKernel {
   std::vector<std::pair<simt::CodeLine, std::uint64_t>> waits;
 };
 
-/// Accesses of one kind to one memory, added up. Their cost: sectors of global, wavefronts of shared memory.
-struct LensSum {
-  simt::Space space;
-  simt::Access access;
-  std::uint64_t requests = 0, lanes = 0, cost = 0, least = 0, wanted_bytes = 0, meeting_lanes = 0;
-
-  void add(const simt::SiteCounts& site);
-  double of_requests(std::uint64_t sum) const {
-    return static_cast<double>(sum) / static_cast<double>(requests);
-  }
-  /// The bytes that lanes asked for, of those in the sectors.
-  double wanted_share() const {
-    return static_cast<double>(wanted_bytes) / static_cast<double>(cost * simt::kSectorBytes);
-  }
-};
-
-/// Of one instruction.
-LensSum sum_of(const simt::SiteCounts& site);
-
 /// Of the kernels together, each kind that there is: global loads, stores and atomics, then shared ones.
-std::vector<LensSum> sums_of(std::span<const LensKernel> kernels);
+std::vector<simt::SiteCounts> sums_of(std::span<const LensKernel> kernels);
 
 /// Why nothing can be counted in this program; empty: it can.
 std::string lens_problem();

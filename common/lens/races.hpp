@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/simt/lens/code.hpp"
-#include "common/simt/lens/races.hpp"
+#include "common/lens/recording/code.hpp"
+#include "common/lens/recording/races.hpp"
 
 namespace stages {
 

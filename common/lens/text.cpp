@@ -12,11 +12,12 @@ namespace stages {
 namespace {
 
 using simt::Access;
+using simt::SiteCounts;
 using simt::Space;
 
 const char* unit_of(Space space) { return space == Space::global ? "sectors" : "wavefronts"; }
 
-std::string text_of(const LensSum& sum) {
+std::string text_of(const SiteCounts& sum) {
   std::string text = fmt::format(
       "  {} {:<8} {:>12} requests of {:4.1f} lanes: {:6.2f} {} each where {:.2f} would do",
       name_of(sum.space), fmt::format("{}s", name_of(sum.access)), counted(sum.requests),
@@ -31,9 +32,9 @@ std::string text_of(const LensSum& sum) {
 }
 
 std::string site_text(const LensSite& site) {
-  const LensSum sum = sum_of(site.counts);
+  const SiteCounts& sum = site.counts;
   return fmt::format("{:<13} {:>2} B {:>12} {:>5.1f} {:>7.2f} {:>6.2f} {:>6}",
-                     fmt::format("{} {}", name_of(sum.space), name_of(sum.access)), site.counts.bytes,
+                     fmt::format("{} {}", name_of(sum.space), name_of(sum.access)), sum.bytes,
                      counted(sum.requests), sum.of_requests(sum.lanes), sum.of_requests(sum.cost),
                      sum.of_requests(sum.least),
                      sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "");
@@ -63,16 +64,15 @@ std::string file_text(const SourceFile& file) {
 
 /// The lines where most is asked for that need not be, the worst first.
 std::string worst_lines(const LensKernel& kernel) {
-  std::map<std::tuple<std::string, unsigned, Space>, LensSum> lines;
+  std::map<std::tuple<std::string, unsigned, Space>, SiteCounts> lines;
   for (const LensSite& site : kernel.sites) {
     const Space space = site.counts.space;
-    lines
-        .try_emplace({site.lines[0].file, site.lines[0].line, space},
-                     LensSum{.space = space, .access = Access::load})
+    lines.try_emplace({site.lines[0].file, site.lines[0].line, space}, SiteCounts{.space = space})
         .first->second.add(site.counts);
   }
   const auto loss = [](const auto& line) { return line.second.cost - line.second.least; };
-  std::vector<std::pair<std::tuple<std::string, unsigned, Space>, LensSum>> worst(lines.begin(), lines.end());
+  std::vector<std::pair<std::tuple<std::string, unsigned, Space>, SiteCounts>> worst(lines.begin(),
+                                                                                     lines.end());
   std::stable_sort(worst.begin(), worst.end(),
                    [&](const auto& a, const auto& b) { return loss(a) > loss(b); });
   std::string text;
@@ -95,7 +95,7 @@ std::string kernel_text(const LensKernel& kernel, bool all_lines) {
        {std::pair{"warp", kernel.counts.warp}, std::pair{"block", kernel.counts.block}})
     text += fmt::format("  busiest {:<7} {:>11.0f} requests, {:.1f} times the mean\n", of, load.busiest,
                         load.over_mean());
-  for (const LensSum& sum : sums_of({&kernel, 1})) text += text_of(sum);
+  for (const SiteCounts& sum : sums_of({&kernel, 1})) text += text_of(sum);
   text += worst_lines(kernel);
   for (const SourceFile& file : source_of(kernel, all_lines)) text += file_text(file);
   return text;
@@ -116,11 +116,11 @@ std::string lens_text(const LensView& view, bool all_lines) {
 }
 
 std::string lens_comparison(std::span<const LensView> views) {
-  std::map<std::pair<Space, Access>, std::vector<const LensSum*>> rows;
-  std::vector<std::vector<LensSum>> sums;
+  std::map<std::pair<Space, Access>, std::vector<const SiteCounts*>> rows;
+  std::vector<std::vector<SiteCounts>> sums;
   for (const LensView& view : views) sums.push_back(sums_of(view.kernels));
   for (std::size_t i = 0; i < views.size(); ++i) {
-    for (const LensSum& sum : sums[i]) {
+    for (const SiteCounts& sum : sums[i]) {
       auto& row = rows[{sum.space, sum.access}];
       row.resize(views.size());
       row[i] = &sum;
@@ -130,17 +130,18 @@ std::string lens_comparison(std::span<const LensView> views) {
   for (const LensView& view : views) width = std::max(width, view.entry.size());
   std::string text = fmt::format("\n{:<24}", "");
   for (const LensView& view : views) text += fmt::format("  {:>{}}", view.entry, width);
-  const auto line = [&](const std::string& name, const std::vector<const LensSum*>& row, auto value) {
+  const auto line = [&](const std::string& name, const std::vector<const SiteCounts*>& row, auto value) {
     text += fmt::format("\n{:<24}", name);
-    for (const LensSum* sum : row) text += fmt::format("  {:>{}}", sum == nullptr ? "-" : value(*sum), width);
+    for (const SiteCounts* sum : row)
+      text += fmt::format("  {:>{}}", sum == nullptr ? "-" : value(*sum), width);
   };
   for (const auto& [kind, row] : rows) {
     const std::string name = fmt::format("{} {}s", name_of(kind.first), name_of(kind.second));
-    line(name, row, [](const LensSum& s) { return counted(s.requests); });
-    line("  lanes", row, [](const LensSum& s) { return fmt::format("{:.1f}", s.of_requests(s.lanes)); });
+    line(name, row, [](const SiteCounts& s) { return counted(s.requests); });
+    line("  lanes", row, [](const SiteCounts& s) { return fmt::format("{:.1f}", s.of_requests(s.lanes)); });
     line(fmt::format("  {} each", unit_of(kind.first)), row,
-         [](const LensSum& s) { return fmt::format("{:.2f}", s.of_requests(s.cost)); });
-    line(fmt::format("  {}", unit_of(kind.first)), row, [](const LensSum& s) { return counted(s.cost); });
+         [](const SiteCounts& s) { return fmt::format("{:.2f}", s.of_requests(s.cost)); });
+    line(fmt::format("  {}", unit_of(kind.first)), row, [](const SiteCounts& s) { return counted(s.cost); });
   }
   for (const char* const name : kCounted) {
     std::string cells;

@@ -1,5 +1,5 @@
 // The main of a program of one step with kernels.
-#include "common/suite/commands.hpp"
+#include "common/lens/command.hpp"
 
 int main(int argc, char** argv) {
   return stages::run_program(

@@ -1,6 +1,6 @@
 // The main of `stages`.
 #include "common/judge/grade.hpp"
-#include "common/suite/commands.hpp"
+#include "common/lens/command.hpp"
 
 int main(int argc, char** argv) {
   return stages::run_program(argc, argv,

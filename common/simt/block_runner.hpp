@@ -10,103 +10,19 @@
 // Nothing unwinds: at a fault the threads of the block are dropped where they stand. Kernels own nothing.
 
 #include <array>
-#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <semaphore>
 #include <string>
 #include <vector>
 
-#include "common/simt/executor.hpp"
 #include "common/simt/fiber.hpp"
-#include "common/simt/lens/crash.hpp"
-#include "common/simt/lens/races.hpp"
-#include "common/simt/lens/tracer.hpp"
+#include "common/simt/grid_run.hpp"
+#include "common/simt/observer.hpp"
 #include "common/simt/shared_memory.hpp"
+#include "common/simt/thread.hpp"
 
 namespace stages::simt {
-
-/// The order of threads between waits, and of blocks.
-struct Schedule {
-  enum class Kind : std::uint8_t { forward, reverse, random } kind = Kind::forward;
-  std::uint64_t seed = 0;
-};
-
-/// While races are looked for, the OS thread that holds it runs, and the others wait for it in turn.
-class Baton {
- public:
-  void take(std::binary_semaphore& own) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!std::exchange(taken_, true)) return;
-      waiting_.push_back(&own);
-    }
-    own.acquire();
-  }
-  void pass() {
-    const std::lock_guard lock(mutex_);
-    if (waiting_.empty()) {
-      taken_ = false;
-      return;
-    }
-    waiting_.front()->release();
-    waiting_.pop_front();
-  }
-
- private:
-  std::mutex mutex_;
-  bool taken_ = false;
-  std::deque<std::binary_semaphore*> waiting_;
-};
-
-/// What the blocks of one launch share.
-struct GridRun {
-  const Grid& grid;
-  Schedule schedule;
-  std::uint64_t blocks = 0;
-  std::atomic<std::uint64_t> next_block = 0;
-  std::atomic<Fault> stop = Fault::none;
-
-  // The grid barrier.
-  std::atomic<std::uint64_t> arrived_blocks = 0, generation = 0;
-
-  // Finding out that nobody can go on, while threads spin: `progress` counts the rounds, of any runner, in
-  // which something other than futile spinning happened; a runner whose whole round was futile notes the
-  // count that it began with in its `idle_at`. When all notes are equal to the count, nothing has been
-  // written since everybody looked, so nobody will ever see anything new.
-  struct Idle {
-    std::atomic<std::uint64_t> idle_at = ~std::uint64_t{0};
-    std::atomic<std::uint64_t> beats = 0;  ///< threads finished and waits over, for the watchdog
-    std::atomic<bool> active = true;
-  };
-  std::atomic<std::uint64_t> progress = 0;
-  std::vector<Idle> runners;
-
-  std::mutex report_mutex;
-  std::string report;
-
-  LaunchCounts* counts = nullptr;  ///< null: nothing is counted
-  std::mutex counts_mutex;
-  RaceDetector* races = nullptr;  ///< null: races are not looked for
-  Baton baton;
-
-  /// A cluster's dynamic shared memories by block; null before a block begins and after it ends.
-  std::vector<std::atomic<void*>> cluster_shared;
-
-  GridRun(const Grid& g, Schedule s, std::uint64_t blocks_, std::size_t runner_count)
-      : grid(g),
-        schedule(s),
-        blocks(blocks_),
-        runners(runner_count),
-        cluster_shared(g.cluster > 1 ? blocks_ : 0) {}
-
-  std::uint64_t block_at(std::uint64_t turn) const;
-  bool all_idle(std::uint64_t at) const;
-  /// The first fault wins; its `text` opens the report.
-  void stop_with(Fault fault, const std::string& text);
-};
 
 enum class State : std::uint8_t { fresh, ready, running, barrier, warp, grid, spin, done };
 
@@ -129,27 +45,25 @@ class BlockRunner {
   void pause_turn(Where at);
   void* dynamic_shared_memory() { return dynamic_shared_.data(); }
   void* cluster_shared_memory(void* own, unsigned rank, Where at);
-  unsigned lane() const { return current_ % 32; }
-  /// An access of the running thread, by the instruction before `code`.
-  void note(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code);
-  /// The same of an atomic change.
-  void note_change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code);
-  /// The running thread's next load or store is of `p`, and atomic.
-  void next_is_atomic(const volatile void* p, AtomicHow how) { next_atomic_ = {p, how}; }
-  void note_fence(Scope scope);
-  void note_look(bool begins) {
-    if (races_) clocks_.near[current_].looks = begins;
-  }
-  /// In a signal's handler: the end of the stack on which a thread of the kernel runs; 0: none does.
-  std::uint64_t end_of_fiber() const {
-    return fiber_ == nullptr || fiber_ == &main_
-               ? 0
-               : reinterpret_cast<std::uintptr_t>(fiber_->stack) + fiber_->size;
-  }
-  void note_crash(const Crash& crash) { crash_ = crash; }
-  /// The running thread crashed, or is to end (note_crash).
-  [[noreturn]] void end_after_crash();
+  unsigned lane() const { return current_ % kLanes; }
   [[noreturn]] void fault(std::string what, Where at);
+
+  // For the observer.
+  GridRun& launch() { return *run_; }
+  unsigned threads() const { return threads_in_block_; }
+  unsigned running() const { return current_; }
+  /// Where a waiting thread goes on.
+  const void* code_of(unsigned thread) const { return thread_[thread].code; }
+  /// The lanes of a warp that neither wait nor have exited.
+  unsigned able_to_run(unsigned warp) const;
+  /// Lets others run, first those that have not started.
+  void let_others_run();
+  /// The launch is stopped, and this thread would go on for ever.
+  [[noreturn]] void leave();
+  /// The stack on which a thread of the kernel runs; empty: none does. For handlers of signals, too.
+  Span stack_of_fiber() const { return fiber_ == nullptr || fiber_ == &main_ ? Span{} : stack_of(*fiber_); }
+  /// "LINE: block (0,0,0) thread (1,0,0) of the kernel launched at FILE:LINE: ".
+  std::string place(const std::string& line) const;
 
  private:
   struct Thread {
@@ -157,7 +71,7 @@ class BlockRunner {
     State state = State::fresh;
     uint3 index = {};
     Where at;                       ///< where it waits
-    const void* code = nullptr;     ///< and where it then goes on, for the lens
+    const void* code = nullptr;     ///< and where it then goes on, for the observer
     unsigned mask = 0;              ///< in a meeting: its lanes
     unsigned source = 0;            ///< in a shuffle: the lane it wants
     std::uint64_t in = 0, out = 0;  ///< what it brought, what it gets
@@ -189,9 +103,16 @@ class BlockRunner {
   int take_next();
   void enter(unsigned thread);
   void hand_over(Fiber& from, int next);
+  void note_progress() {
+    dirty_ = true;
+    auto& beats = run_->runners[self_].beats;
+    beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   void wait();
   void wait_as(State state, Where at);
-  void push_ready(unsigned thread);
+  void push_ready(unsigned thread) {
+    ready_[(ready_head_ + ready_size_++) % ready_.size()] = static_cast<std::uint16_t>(thread);
+  }
   void release_all(State state);
   void shuffle_order();
   std::uint64_t random();
@@ -206,20 +127,12 @@ class BlockRunner {
   [[noreturn, gnu::noinline, gnu::cold]] void refuse_barrier(Where at);
   void grid_arrive();
 
-  void count(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code);
-  void look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
-                     const void* code);
-  [[noreturn]] void leave(std::uint64_t code);
-
-  void make_room();
-  void put_together(unsigned warp);
-  void put_all_together();
-
-  std::string place(const std::string& line) const;
+  static Span stack_of(const Fiber& fiber) {
+    return {reinterpret_cast<std::uintptr_t>(fiber.stack), fiber.size};
+  }
   std::string place(Where at) const;
   std::string waiters(State state, unsigned first, unsigned last) const;
   void append_table(std::string& text) const;
-  void note_progress();
 
   GridRun* run_ = nullptr;
   std::size_t self_ = 0;
@@ -247,18 +160,9 @@ class BlockRunner {
   unsigned futile_rounds_ = 0;
   std::uint64_t random_state_ = 0;
 
-  std::unique_ptr<Tracer> tracer_;  ///< made when first needed
-  bool tracing_ = false;
-
-  RaceDetector* races_ = nullptr;
-  RaceDetector::Block clocks_;
-  Span stack_;                       ///< of the running thread
-  const void* last_code_ = nullptr;  ///< of its last access
-  Crash crash_;
-  std::uint64_t left_at_ = 0;  ///< the code at which the running thread was ended; 0: it was not
-  std::unique_ptr<std::byte[]> signal_stack_;
-  std::pair<const volatile void*, AtomicHow> next_atomic_{};
-  std::binary_semaphore baton_{0};
+  std::unique_ptr<BlockObserver> made_;  ///< when first needed
+  BlockObserver* observer_ = nullptr;    ///< that; null: this launch is not observed
+  std::binary_semaphore baton_{0};       ///< to wait for GridRun::baton
 
   DynamicShared dynamic_shared_;
   StaticShared static_shared_;

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "common/simt/executor.hpp"
+#include "common/simt/thread.hpp"
 
 // Qualifiers. Shared arrays are static thread_local: right as long as a block stays on its OS thread and no
 // other block runs there, which the executor guarantees. The tag becomes a part of a kernel's symbol,
@@ -30,7 +30,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 
-// Of kernels that are counted these are noted, too (lens/hooks.cpp); std::copy and std::fill come to them.
+// Of kernels that are counted these are noted, too (lens/recording); std::copy and std::fill come to them.
 #ifdef __SANITIZE_THREAD__
 asm(".set memcpy, stages_memcpy\n.set memmove, stages_memmove\n.set memset, stages_memset");
 #endif

@@ -13,10 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/matrix/error.hpp"
 #include "common/simt/block_runner.hpp"
-#include "common/simt/lens/counting.hpp"
-#include "common/simt/lens/races.hpp"
 #include "common/simt/numbers.hpp"
 
 namespace stages::simt {
@@ -64,11 +61,11 @@ class Pool {
       const double idle = std::chrono::duration<double>(Clock::now() - moved).count();
       if (idle > patience) run.stop_with(Fault::timeout, "");
       if (deadline && Clock::now() > *deadline) run.stop_with(Fault::late, "");
-      if (idle > 2 * patience + 1 && catching_crashes()) {
-        for (std::size_t i = 0; i < count; ++i)
-          if (run.runners[i].active.load()) interrupt(workers_[i]->thread);
-      }
-      if (idle > 2 * patience + (catching_crashes() ? 10 : 1)) give_up(run, idle);
+      if (idle <= 2 * patience + 1) continue;
+      bool interrupted = false;
+      for (std::size_t i = 0; i < count && run.observer != nullptr; ++i)
+        if (run.runners[i].active.load()) interrupted |= run.observer->interrupt(workers_[i]->thread);
+      if (idle > 2 * patience + (interrupted ? 10 : 1)) give_up(run, idle);
     }
   }
 
@@ -122,9 +119,8 @@ Schedule parse_schedule(std::string_view text) {
 }
 
 struct Settings {
-  std::mutex mutex;  ///< also makes launches take turns
-  bool scheduled = false;
-  Schedule schedule;
+  std::mutex mutex;                  ///< also makes launches take turns
+  std::optional<Schedule> schedule;  ///< nothing: the environment's
   double watchdog = 0;
   std::optional<Moment> deadline;
   bool missed = false;  ///< that one
@@ -138,7 +134,7 @@ Settings& settings() {
 }
 
 std::string headline(Fault fault, const GridRun& run, double patience) {
-  const std::string launch = fmt::format("{}:{}", run.grid.where.file_name(), run.grid.where.line());
+  const std::string launch = file_line(run.grid.where);
   const std::uint64_t begun = std::min(run.next_block.load(), run.blocks);
   const std::string rest =
       begun == run.blocks ? ""
@@ -162,8 +158,8 @@ void set_schedule(const std::string& schedule) {
   Settings& s = settings();
   const Schedule parsed = parse_schedule(schedule);
   const std::lock_guard lock(s.mutex);
-  s.scheduled = !schedule.empty();
-  s.schedule = parsed;
+  s.schedule.reset();
+  if (!schedule.empty()) s.schedule = parsed;
 }
 
 void set_watchdog(double seconds) {
@@ -190,20 +186,19 @@ Fault run_grid(const Grid& grid, std::string& report) {
     return Fault::late;
   }
   const char* const wanted = std::getenv("STAGES_SCHEDULE");
-  const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(wanted != nullptr ? wanted : "");
-  const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
-  // Clocks tell what orders threads, so that races show where blocks run one after another.
-  const std::uint64_t at_once = races() ? 1 : numbers().workers;
-  const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, at_once);
+  const Schedule schedule = s.schedule ? *s.schedule : parse_schedule(wanted != nullptr ? wanted : "");
+  Observer* const told = observer();
+  const bool one_at_a_time = told != nullptr && told->one_at_a_time();
+  const std::uint64_t at_once = one_at_a_time ? 1 : numbers().workers;
+  const std::uint64_t workers = grid.resident() ? grid.blocks() : std::min(grid.blocks(), at_once);
   const double patience = s.watchdog > 0 ? s.watchdog : numbers().patience;
-  GridRun run(grid, schedule, blocks, workers);
+  GridRun run(grid, schedule, workers);
+  run.observer = told;
+  run.one_at_a_time = one_at_a_time;
   s.ran.insert(grid.kernel);
-  std::optional<LaunchCounts> counts;
-  if (is_counting()) run.counts = &counts.emplace(begin_launch_counts(grid));
-  run.races = races();
-  if (run.races) begin_launch_races(grid);
+  if (told != nullptr) told->begin_launch(grid);
   s.pool.execute(run, workers, patience, s.deadline);
-  if (counts) end_launch_counts(grid, *counts);
+  if (told != nullptr) told->end_launch();
   const Fault fault = run.stop.load();
   s.missed |= fault == Fault::late;
   if (fault == Fault::deadlock || fault == Fault::timeout)

@@ -1,7 +1,9 @@
 #include "common/simt/numbers.hpp"
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "common/matrix/error.hpp"
@@ -23,6 +25,13 @@ T number(const char* variable, const char* what, T otherwise, T most) {
   return value;
 }
 
+constexpr std::array kDevices = {
+    Device{"sm_75", 7, 5, 64 * 1024, 0, 1024, 16},      // T4, RTX 20
+    Device{"sm_80", 8, 0, 164 * 1024, 1024, 2048, 32},  // A100
+    Device{"sm_86", 8, 6, 100 * 1024, 1024, 1536, 16},  // RTX 30; RTX 40 and 50 have the same memory
+    Device{"sm_90", 9, 0, 228 * 1024, 1024, 2048, 32},  // H100, H200
+};
+
 }  // namespace
 
 const Numbers& numbers() {
@@ -42,6 +51,20 @@ const Numbers& numbers() {
                    .races_memory = bytes("STAGES_RACES_MEMORY", 2048)};
   }();
   return set;
+}
+
+const Device& device() {
+  static const Device* const chosen = [] {
+    const char* const name = std::getenv("STAGES_DEVICE");
+    if (name == nullptr || *name == '\0') return &kDevices.back();
+    std::string names;
+    for (const Device& p : kDevices) {
+      if (std::string_view(name) == p.name) return &p;
+      names += names.empty() ? p.name : fmt::format(", {}", p.name);
+    }
+    fail("STAGES_DEVICE is '{}'; the executor knows {}", name, names);
+  }();
+  return *chosen;
 }
 
 }  // namespace stages::simt

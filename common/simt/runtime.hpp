@@ -16,6 +16,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "common/simt/device.hpp"
 
@@ -143,6 +144,9 @@ namespace stages::simt {
 
 /// The last error of this thread in words, empty if there was none since the last cudaGetLastError.
 const std::string& error_detail();
+
+/// The arrays of the simulated device, and the host's that it may use, by address.
+std::vector<Span> global_memory();
 
 cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value);
 cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel);

@@ -16,10 +16,13 @@
 #include <memory>
 #include <unordered_map>
 
-#include "common/simt/executor.hpp"
 #include "common/simt/sanitizer.hpp"
+#include "common/simt/thread.hpp"
 
 namespace stages::simt {
+
+/// Fills `bytes` bytes with kJunk, the last word cut off where it does not fit.
+void fill_junk(void* memory, std::size_t bytes);
 
 /// Behind dynamic shared memory and device arrays; none where ASan sees the access itself.
 inline constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;

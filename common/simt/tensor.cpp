@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/simt/executor.hpp"
+#include "common/simt/thread.hpp"
 
 namespace stages::simt {
 namespace {

@@ -22,8 +22,7 @@
 #include "common/harness/registry.hpp"
 #include "common/judge/student/counts.hpp"
 #if STAGES_SIMULATED
-#include "common/simt/lens/counting.hpp"
-#include "common/simt/lens/races.hpp"
+#include "common/simt/observer.hpp"
 #endif
 #include "tests/grade/misbehaves.hpp"
 
@@ -197,7 +196,7 @@ void attack() {
 /// Whether this product is counted, or looked at for races.
 bool is_counted() {
 #if STAGES_SIMULATED
-  return simt::is_counting() || simt::races() != nullptr;
+  return simt::observer() != nullptr;
 #else
   return false;
 #endif

@@ -5,7 +5,8 @@
 #include <map>
 
 #include "common/gpu/cuda.hpp"
-#include "common/simt/lens/races.hpp"
+#include "common/lens/recording/races.hpp"
+#include "common/simt/executor.hpp"
 #include "tests/expect.hpp"
 
 namespace stages {

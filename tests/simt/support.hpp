@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "common/gpu/cuda.hpp"
+#if STAGES_SIMULATED
+#include "common/simt/executor.hpp"
+#endif
 
 namespace stages::simt_tests {
 

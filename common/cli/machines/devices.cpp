@@ -9,8 +9,8 @@
 #include "common/gpu/facts.hpp"
 #if STAGES_SIMULATED
 #include "common/simt/executor.hpp"
-#include "common/simt/lens/races.hpp"
 #include "common/simt/numbers.hpp"
+#include "common/simt/observer.hpp"
 #endif
 #endif
 
@@ -41,7 +41,7 @@ std::pair<std::unique_ptr<Exec>, std::string> find_gpu([[maybe_unused]] KernelLa
 #if STAGES_SIMULATED
   // Now, so that what is wrong is told before anything has run.
   simt::numbers();
-  simt::races();
+  simt::observer();
   if (const char* const schedule = std::getenv("STAGES_SCHEDULE")) simt::set_schedule(schedule);
 #endif
   const Launch form = launch == KernelLaunch::graph ? Launch::graph : Launch::single;

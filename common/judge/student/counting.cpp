@@ -6,10 +6,10 @@
 #include <cstring>
 #include <map>
 
-#include "common/simt/lens/code.hpp"
-#include "common/simt/lens/counting.hpp"
-#include "common/simt/lens/counts.hpp"
-#include "common/simt/lens/races.hpp"
+#include "common/lens/recording/code.hpp"
+#include "common/lens/recording/counts.hpp"
+#include "common/lens/recording/races.hpp"
+#include "common/simt/runtime.hpp"
 #endif
 
 namespace stages::judge {
@@ -87,12 +87,11 @@ auto looked_at(Plan<Problem>& plan, Exec& exec, End&& end) {
   return end();
 }
 
-/// Without what stands for the device language, and the standard library.
+/// Without what stands for the device language.
 std::vector<CountedLine> own_lines(const std::vector<simt::CodeLine>& lines) {
   std::vector<CountedLine> out;
   for (const simt::CodeLine& line : lines)
-    if (line.file.find("/common/simt/") == std::string::npos && !line.file.starts_with("/usr/") &&
-        !line.file.starts_with("?"))
+    if (!simt::is_device_language(line.file))
       out.push_back({line.file.substr(line.file.rfind('/') + 1), line.line});
   return out;
 }
@@ -126,8 +125,8 @@ Counts count(Plan<Problem>& plan, Exec& exec, const Problem& problem,
                            .bytes = site.bytes,
                            .requests = site.requests,
                            .lanes = site.lanes,
-                           .cost = shared ? site.wavefronts : site.sectors,
-                           .least = shared ? site.least_wavefronts : site.least_sectors,
+                           .cost = site.cost,
+                           .least = site.least,
                            .array = shared ? std::string() : names.of(site.array),
                            .lines = own_lines(*next++)});
     }

@@ -1,4 +1,4 @@
-// stages lens: what the lines of a kernel do to memory.
+#include "common/lens/command.hpp"
 
 #include <exception>
 #include <functional>
@@ -14,7 +14,6 @@
 #include "common/cli/terminal.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
-#include "common/suite/commands.hpp"
 #ifdef STAGES_HAVE_LENS
 #include "common/harness/product.hpp"
 #include "common/harness/runner_parts.hpp"

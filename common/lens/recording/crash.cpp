@@ -1,11 +1,11 @@
-#include "common/simt/lens/crash.hpp"
+#include "common/lens/recording/crash.hpp"
 
 #include <pthread.h>
 #include <ucontext.h>
 
 #include <array>
 
-#include "common/simt/block_runner.hpp"
+#include "common/lens/recording/recorder.hpp"
 
 namespace stages::simt {
 namespace {
@@ -48,16 +48,20 @@ void go_on(ucontext_t&, std::uint64_t, std::uint64_t) {}
 constexpr bool kKnown = false;
 #endif
 
+BlockRecorder* recorder() { return static_cast<BlockRecorder*>(t_local.observer); }
+
+/// Where the thread goes on, at the end of its fiber's stack.
+[[noreturn]] void land() { recorder()->end_after_crash(); }
+
 void on_signal(int signal, siginfo_t* info, void* given) {
   auto& context = *static_cast<ucontext_t*>(given);
-  BlockRunner* const runner = t_local.runner;
-  const std::uint64_t stack_end = runner != nullptr ? runner->end_of_fiber() : 0;
+  const std::uint64_t stack_end = recorder() != nullptr ? recorder()->end_of_stack() : 0;
   if (stack_end == 0) {  // no kernel's: the instruction runs again, and ends the program
     if (signal != interrupt_signal()) std::signal(signal, SIG_DFL);
     return;
   }
-  runner->note_crash({signal, code_of(context), reinterpret_cast<std::uintptr_t>(info->si_addr)});
-  go_on(context, reinterpret_cast<std::uintptr_t>(&land_after_crash), stack_end);
+  recorder()->note_crash({signal, code_of(context), reinterpret_cast<std::uintptr_t>(info->si_addr)});
+  go_on(context, reinterpret_cast<std::uintptr_t>(&land), stack_end);
 }
 
 }  // namespace

@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/simt/executor.hpp"
-#include "common/simt/lens/counts.hpp"
-#include "common/simt/lens/reconverge.hpp"
+#include "common/lens/recording/counts.hpp"
+#include "common/lens/recording/reconverge.hpp"
+#include "common/simt/launch.hpp"
 
 namespace stages::simt {
 
@@ -24,13 +24,19 @@ struct Requests {
   std::uint64_t all = 0, of_warp = 0, of_block = 0;
 };
 
-/// What the tracers of one launch add up.
-struct LaunchCounts {
-  Loops loops;
-  std::vector<Span> arrays;  ///< what is global memory, by address
+/// What was counted of a kernel; `sites` and `barriers` of the counts are made of these at the end.
+struct CountedKernel {
+  KernelCounts counts;
   /// By code, space, access and array.
   std::map<std::tuple<std::uint64_t, Space, Access, std::uint64_t>, SiteCounts> sites;
   std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers;
+};
+
+/// What the tracers of one launch need, and what they add up.
+struct LaunchCounts {
+  Loops loops;
+  std::vector<Span> arrays;  ///< what is global memory, by address
+  CountedKernel* kernel = nullptr;
   std::vector<std::vector<std::uint64_t>> read;  ///< for each array a bit for each sector that was read
   Requests requests;
 };
@@ -49,14 +55,14 @@ class Tracer final : RequestSink {
 
   /// An access of the running thread, by the instruction before `code`. False: there is no room for it; see
   /// put_together().
-  bool note(std::uint64_t address, const void* code, unsigned bytes, Event::Kind kind) {
+  bool note(std::uint64_t address, const void* code, unsigned bytes, Access access) {
     if (stack_.holds(address) || own_.holds(address)) return true;
     std::uint32_t& count = count_[current_];
     if (count == kMostEvents) return false;
     if (events_of_current_ == nullptr) events_of_current_ = &event(current_, 0);
     events_of_current_[count++] = {
         address, static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) - program_begin_),
-        static_cast<std::uint8_t>(bytes), kind};
+        static_cast<std::uint8_t>(bytes), access};
     return true;
   }
   bool full(unsigned thread) const { return count_[thread] == kMostEvents; }

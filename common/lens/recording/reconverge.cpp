@@ -1,4 +1,4 @@
-#include "common/simt/lens/reconverge.hpp"
+#include "common/lens/recording/reconverge.hpp"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
 std::uint64_t place_of(const LaneEvents& lane, const Loops& loops) {
   const Event& event = *lane.next;
-  if (event.kind == Event::Kind::meeting) return kMeeting | event.number();
+  if (event.access == Access::meeting) return kMeeting | event.number();
   if (event.code <= lane.code) {
     if (const auto latch = loops.latch(lane.code, event.code))
       return *latch << 33 | kLatch | (~event.code & 0xffffffffu);
@@ -63,7 +63,7 @@ void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, Reque
     if (lane.next == lane.end) {
       place[i] = kNowhere;
       waiting |= lane.open;
-    } else if (lane.next->kind == Event::Kind::meeting) {
+    } else if (lane.next->access == Access::meeting) {
       place[i] = place_of(lane, loops);
     } else {
       if (lane.code != from || lane.next->code != to) {
@@ -107,7 +107,7 @@ void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, Reque
     } else {
       const Event& event = *lanes[first_lane(front.lanes)].next;
       request.code = event.code;
-      request.access = static_cast<Access>(event.kind);
+      request.access = event.access;
       request.bytes = event.bytes;
       request.lanes = front.lanes;
       each_lane(front.lanes, [&](unsigned i) {

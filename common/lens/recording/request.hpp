@@ -3,28 +3,19 @@
 // rules, their sources and how they were checked against ncu are told in docs/lens.md.
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <functional>
+
+#include "common/simt/launch.hpp"
 
 namespace stages::simt {
 
 /// What is counted has the first three; compare_swap and swap_loop are atomics that shared memory treats in its
-/// own way.
-enum class Access : std::uint8_t { load, store, atomic, compare_swap, swap_loop };
+/// own way, in the order of AtomicWay. (A lane's event that is no access: meeting.)
+enum class Access : std::uint8_t { load, store, atomic, compare_swap, swap_loop, meeting };
 
-inline constexpr unsigned kLanes = 32;
 inline constexpr std::uint64_t kSectorBytes = 32;
 inline constexpr std::uint64_t kBankBytes = 4;
-
-/// The lowest lane of a mask.
-inline unsigned first_lane(unsigned lanes) { return static_cast<unsigned>(std::countr_zero(lanes)); }
-
-/// Calls visit(lane) for each lane of a mask, the lowest first.
-template <class Visit>
-void each_lane(unsigned lanes, Visit visit) {
-  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) visit(first_lane(rest));
-}
 
 struct Request {
   std::uint64_t code = 0;  ///< the address of the instruction in the program

@@ -12,6 +12,7 @@
 // For each word of memory the last store, the last atomic operations and some of the loads since are kept.
 // While races are looked for, one OS thread runs at a time, so nothing here takes a lock.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -21,8 +22,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/simt/executor.hpp"
-#include "common/simt/lens/reconverge.hpp"
+#include "common/lens/recording/reconverge.hpp"
+#include "common/simt/launch.hpp"
 
 namespace stages::simt {
 
@@ -53,8 +54,11 @@ struct Race {
   std::string missing;                  ///< what would order them
   unsigned apart = 0;                   ///< 0: in one warp, 1: in one block, 2: in different ones
   std::uint64_t times = 0;              ///< at these two instructions
-  Where launched;
 };
+
+/// Race::missing, where the two are of different launches or copies.
+inline constexpr const char* kBetweenStreams =
+    "an event or a synchronisation between the two streams, or one stream for both";
 
 /// "write-after-write", ..., as compute-sanitizer has it.
 std::string kind_of(const Race& race);
@@ -71,7 +75,8 @@ class RaceDetector {
   /// A launch on a stream, after what `before` knows. Returns the phase to be put into the stream's clock.
   void begin_launch(const Grid& grid, const void* stream, const StreamClock& before);
   std::uint32_t phase() const { return phase_; }
-  void next_phase(const void* stream);
+  /// The next barrier of the grid: what comes then comes after all that was.
+  void next_phase();
   /// A copy on a stream, likewise, loads from this memory or stores to it.
   void copy(Span memory, Access access, const void* stream, const StreamClock& before);
 
@@ -136,6 +141,15 @@ class RaceDetector {
     std::uint8_t size : 3 = 0;    ///< of an atomic: the logarithm of its bytes, or kAnySize; or kReadOnly
   };
   static constexpr std::uint8_t kReadOnly = 6, kAnySize = 7;
+  /// Whether two atomic operations see each other as such.
+  static bool reach(std::uint8_t a, std::uint8_t b, bool same_block) {
+    const auto least = static_cast<Scope>(std::min(a, b) - 1);
+    return least == Scope::device || (same_block && least == Scope::block);
+  }
+  /// Two atomic operations that touch a word in part only are none to each other.
+  static bool same_size(const Epoch& a, const Epoch& b) {
+    return a.size == b.size || a.size == kAnySize || b.size == kAnySize;
+  }
   struct Cell {
     Epoch store;
     std::array<Epoch, 2> atomic;
@@ -178,6 +192,7 @@ class RaceDetector {
   std::string missing(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
                       unsigned apart) const;
   void report(Race race);
+  void begin(const void* stream, const StreamClock& before);
 
   const Grid* grid_ = nullptr;
   const void* stream_ = nullptr;
@@ -202,29 +217,6 @@ class RaceDetector {
   std::set<std::pair<std::uint64_t, std::uint64_t>> changes_;
 };
 
-// ---- for the executor and the runtime ---------------------------------------------------------------------
-
-/// Whether races are looked for; the detector is there then.
-RaceDetector* races();
-/// A launch of the work at hand begins.
-void begin_launch_races(const Grid& grid);
-
-// Streams, as the runtime tells them. All do nothing while races are not looked for.
-void order_stream_after_host(const void* stream);
-void order_stream_after_stream(const void* stream, const void* other);
-void order_host_after_stream(const void* stream);
-void order_host_after_all();
-void order_event_after_stream(const void* event, const void* stream);
-void order_stream_after_event(const void* stream, const void* event);
-void order_host_after_event(const void* event);
-/// Whether the host has waited for all that was done on a stream, and it is forgotten.
-bool forget_stream(const void* stream);
-void forget_event(const void* event);
-void forget_memory(const void* begin, std::size_t bytes);
-/// Work on the stream begins.
-void begin_work(const void* stream);
-const void* stream_of_work();
-
 // ---- for those who want to know ---------------------------------------------------------------------------
 
 /// From here on races are looked for. `collected`: they are kept for end_races(); otherwise a launch with
@@ -236,11 +228,6 @@ struct RaceFindings {
   bool awaited = true;  ///< the host has waited for all kernels, in whatever stream
 };
 RaceFindings end_races();
-
-/// Work on a stream, which began, copies there and from there, where that is not null.
-void note_copy(const void* to, const void* from, std::size_t bytes);
-/// After a launch or a copy: what it is a fault for; empty: nothing.
-std::string races_of_launch();
 
 /// "a race: a write-after-read hazard in shared memory at byte 128 ...", with lines.
 std::string text_of(const Race& race);

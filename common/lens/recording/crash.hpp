@@ -1,6 +1,6 @@
 #pragma once
 // While the lens looks, a kernel that crashes or never ends is a fault of its launch, so that what was counted
-// until then is kept: a signal's handler lets the thread go on in land_after_crash, on its fiber's stack.
+// until then is kept: a signal's handler lets the thread go on in BlockRecorder::end_after_crash.
 
 #include <csignal>
 #include <cstdint>
@@ -27,8 +27,5 @@ void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack);
 /// Ends the kernel of that OS thread, wherever it is.
 void interrupt(std::thread& thread);
 bool is_interrupt(const Crash& crash);
-
-/// Where a thread goes on that crashed; given by block_runner.cpp.
-[[noreturn]] void land_after_crash();
 
 }  // namespace stages::simt

@@ -1,10 +1,10 @@
-#include "common/simt/lens/tracer.hpp"
+#include "common/lens/recording/tracer.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
-#include "common/simt/lens/code.hpp"
+#include "common/lens/recording/code.hpp"
 
 namespace stages::simt {
 namespace {
@@ -179,16 +179,17 @@ void Tracer::count_one(const Request& request, Space space, std::size_t array, b
   std::uint64_t cost = 0;
   if (space == Space::shared) {
     const SharedCost shared = shared_cost(request);
-    site.wavefronts += cost = shared.wavefronts;
-    if (!again) site.least_wavefronts += shared.least;
+    cost = shared.wavefronts;
+    if (!again) site.least += shared.least;
   } else {
     const Sectors sectors(request);
     const GlobalCost global = global_cost(request, sectors);
-    site.sectors += cost = global.sectors;
-    site.least_sectors += global.least_sectors();
+    cost = global.sectors;
+    site.least += global.least_sectors();
     site.wanted_bytes += global.wanted_bytes;
     if (request.access == Access::load) note_reads(sectors);
   }
+  site.cost += cost;
   if (cost > site.worst_cost) {
     site.worst_cost = cost;
     site.worst = request;
@@ -219,12 +220,12 @@ void Tracer::end_launch(LaunchCounts& launch) {
   launch.requests.of_block = std::max(launch.requests.of_block, requests_.of_block);
   for (auto& sites : sites_) {
     for (auto& [key, counts] : sites)
-      launch.sites[{counts.code, counts.space, counts.access, counts.array}].add(counts);
+      launch.kernel->sites[{counts.code, counts.space, counts.access, counts.array}].add(counts);
     sites.clear();
   }
   found_ = {};
   for (auto& [at, counts] : barriers_) {
-    BarrierCounts& all = launch.barriers[at];
+    BarrierCounts& all = launch.kernel->barriers[at];
     all.where = counts.where;
     all.times += counts.times;
   }

@@ -10,14 +10,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/simt/executor.hpp"
-#include "common/simt/lens/request.hpp"
+#include "common/lens/recording/request.hpp"
+#include "common/simt/launch.hpp"
 
 namespace stages::simt {
 
 enum class Space : std::uint8_t { global, shared };
 
-/// What the requests of one instruction came to.
+/// What the requests of one instruction came to, or of several of one access and space.
 struct SiteCounts {
   std::uint64_t code = 0;        ///< where the instruction returns to, from the beginning of the program
   Access access = Access::load;  ///< load, store or atomic
@@ -26,16 +26,22 @@ struct SiteCounts {
   unsigned bytes = 0;               ///< of a lane
   std::uint64_t requests = 0;       ///< of warps
   std::uint64_t lanes = 0;          ///< that took part, over all requests
-  std::uint64_t sectors = 0;        ///< global: of 32 bytes
-  std::uint64_t least_sectors = 0;  ///< that would hold the bytes that were wanted
-  std::uint64_t wanted_bytes = 0;   ///< distinct ones, request by request
-  std::uint64_t wavefronts = 0;     ///< shared
-  std::uint64_t least_wavefronts = 0;
+  std::uint64_t cost = 0;           ///< sectors of 32 bytes of global, wavefronts of shared memory
+  std::uint64_t least = 0;          ///< that the same bytes would have cost
+  std::uint64_t wanted_bytes = 0;   ///< global: distinct ones, request by request
   std::uint64_t meeting_lanes = 0;  ///< atomics: lanes that found others of their request at their address
-  std::uint64_t worst_cost = 0;     ///< sectors or wavefronts of ...
+  std::uint64_t worst_cost = 0;     ///< that of ...
   Request worst;                    ///< ... the request that took the most
 
   void add(const SiteCounts& other);
+  /// A sum over all requests in the mean.
+  double of_requests(std::uint64_t sum) const {
+    return static_cast<double>(sum) / static_cast<double>(requests);
+  }
+  /// The bytes that lanes asked for, of those in the sectors.
+  double wanted_share() const {
+    return static_cast<double>(wanted_bytes) / static_cast<double>(cost * kSectorBytes);
+  }
 };
 
 /// A place where threads wait for each other.
@@ -58,7 +64,6 @@ struct Load {
 
 struct KernelCounts {
   const void* kernel = nullptr;
-  Where launched;
   Load warp, block;
   std::uint64_t launches = 0, blocks = 0, threads = 0;
   std::uint64_t read_sectors = 0;  ///< distinct ones that loads of global memory touched, launch by launch

@@ -1,6 +1,7 @@
-#include "common/simt/lens/request.hpp"
+#include "common/lens/recording/request.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace stages::simt {

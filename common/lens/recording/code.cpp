@@ -1,4 +1,4 @@
-#include "common/simt/lens/code.hpp"
+#include "common/lens/recording/code.hpp"
 
 #include <link.h>
 #include <sys/wait.h>

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/simt/lens/request.hpp"
+#include "common/lens/recording/request.hpp"
 
 namespace stages::simt {
 
@@ -32,16 +32,14 @@ class Loops {
 
 /// What a lane did: an access, or that it met others of its warp.
 struct Event {
-  /// As Access, and meetings.
-  enum class Kind : std::uint8_t { load, store, atomic, compare_swap, swap_loop, meeting };
   std::uint64_t address = 0;
   std::uint32_t code = 0;  ///< the instruction, from the program's beginning
   std::uint8_t bytes = 0;
-  Kind kind = Kind::load;
+  Access access = Access::load;
 
   /// Meetings have numbers in the order in which they took place.
   static Event meeting(std::uint32_t number, unsigned lanes, std::uint32_t code) {
-    return {std::uint64_t{number} << kLanes | lanes, code, 0, Kind::meeting};
+    return {std::uint64_t{number} << kLanes | lanes, code, 0, Access::meeting};
   }
   std::uint32_t number() const { return static_cast<std::uint32_t>(address >> kLanes); }
   unsigned met() const { return static_cast<unsigned>(address); }

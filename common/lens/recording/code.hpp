@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/simt/lens/reconverge.hpp"
+#include "common/lens/recording/reconverge.hpp"
 
 namespace stages::simt {
 

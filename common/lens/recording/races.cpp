@@ -1,0 +1,333 @@
+#include "common/lens/recording/races.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <tuple>
+
+#include "common/lens/recording/code.hpp"
+#include "common/matrix/error.hpp"
+#include "common/simt/numbers.hpp"
+#include "common/simt/runtime.hpp"
+
+namespace stages::simt {
+namespace {
+
+/// Puts the place of an address into the race, if it is in one of the arrays.
+template <class Arrays>
+bool find_in(Race& race, std::uint64_t address, const Arrays& arrays) {
+  race.offset = address;
+  for (const Span& array : arrays) {
+    if (!array.holds(address)) continue;
+    race.offset = address - array.begin;
+    race.bytes = array.bytes;
+    return true;
+  }
+  return false;
+}
+
+uint3 coordinates(std::uint64_t number, dim3 of) {
+  return {static_cast<unsigned>(number % of.x), static_cast<unsigned>(number / of.x % of.y),
+          static_cast<unsigned>(number / of.x / of.y)};
+}
+
+}  // namespace
+
+// ---- launches and blocks ----------------------------------------------------------------------------------
+
+std::size_t RaceDetector::most_cells() { return numbers().races_memory / sizeof(Cell); }
+
+void RaceDetector::begin_launch(const Grid& grid, const void* stream, const StreamClock& before) {
+  grid_ = &grid;
+  begin(stream, before);
+  open_.clear();
+  for (const Copied& c : copied_)
+    if (!before_launch(c.second.phase)) open_.push_back(c);
+  // Where the room gets short: what came before all that is to come is of no use any more.
+  if (cells_ < most_cells() / 2) return;
+  for (std::uint32_t phase = 1; phase < phase_; ++phase)
+    if (!before_launch(phase)) return;
+  pages_.clear();
+  cells_ = 0;
+  recent_.fill({});
+}
+
+void RaceDetector::begin(const void* stream, const StreamClock& before) {
+  stream_ = stream;
+  before_ = before;
+  next_phase();
+  first_phase_ = phase_;
+}
+
+void RaceDetector::next_phase() {
+  settle();
+  ++phase_;
+  stream_of_.resize(phase_ + 1);
+  stream_of_[phase_] = stream_;
+  carried_.clear();
+}
+
+void RaceDetector::copy(Span memory, Access access, const void* stream, const StreamClock& before) {
+  begin(stream, before);
+  const auto look = [&](const Epoch& e, std::uint64_t address) {
+    if (e.phase == 0 || before_launch(e.phase) || (access == Access::load && e.access == Access::load))
+      return;
+    Race race;
+    race.first = {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
+    race.second.access = access;
+    race.missing = kBetweenStreams;
+    race.apart = 2;
+    race.times = 1;
+    find_in(race, address, global_memory());
+    report(std::move(race));
+  };
+  for (std::uint64_t number = memory.begin / kPageBytes; number * kPageBytes < memory.begin + memory.bytes;
+       ++number) {
+    const auto found = pages_.find(number);
+    if (found == pages_.end() || !found->second->used) continue;
+    for (std::uint64_t i = 0; i < found->second->cells.size(); ++i) {
+      const std::uint64_t address = number * kPageBytes + i * found->second->unit;
+      if (!memory.holds(address)) continue;
+      const Cell& cell = found->second->cells[i];
+      look(cell.store, address);
+      for (const Epoch& e : cell.atomic) look(e, address);
+      for (const Epoch& e : cell.load) look(e, address);
+    }
+  }
+  for (const auto& [other, epoch] : copied_)
+    if (const std::uint64_t both = std::max(other.begin, memory.begin);
+        other.holds(both) && memory.holds(both))
+      look(epoch, both);
+  // The same once more stands for the one before it.
+  std::erase_if(copied_, [&](const Copied& c) {
+    return c.first.begin == memory.begin && c.first.bytes <= memory.bytes && c.second.access == access &&
+           before_launch(c.second.phase);
+  });
+  Epoch now;
+  now.phase = phase_;
+  now.access = access;
+  copied_.emplace_back(memory, now);
+}
+
+void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
+  settle();
+  for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
+    const auto found = pages_.find(number);
+    if (found == pages_.end() || !found->second->used) continue;
+    Page& page = *found->second;
+    const std::uint64_t first = number * kPageBytes;
+    page.used = first < begin || first + kPageBytes > begin + bytes;
+    const std::uint64_t from = std::max(begin, first) - first;
+    const std::uint64_t to = std::min(begin + bytes, first + kPageBytes) - first;
+    std::fill(page.cells.begin() + static_cast<std::ptrdiff_t>(from / page.unit),
+              page.cells.begin() + static_cast<std::ptrdiff_t>((to + page.unit - 1) / page.unit), Cell{});
+  }
+}
+
+void RaceDetector::give_back(std::uint64_t begin, std::uint64_t bytes) {
+  forget(begin, bytes);
+  recent_.fill({});
+  std::erase_if(copied_, [&](const Copied& c) { return c.first.begin - begin < bytes; });
+  for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
+    const auto found = pages_.find(number);
+    if (found == pages_.end() || found->second->used) continue;
+    cells_ -= found->second->cells.size();
+    pages_.erase(found);
+  }
+}
+
+void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned threads) {
+  block.number = number;
+  block.threads = threads;
+  block.floor = 1;
+  block.clock.assign(threads, 1);
+  block.warp_floor.assign((threads + kLanes - 1) / kLanes, 1);
+  block.in_parts.assign(block.warp_floor.size(), 0);
+  block.of_lane.resize(threads);
+  block.fenced_at.assign(threads, 0);
+  block.near.assign(threads, {});
+  block.far.assign(threads, {});
+  block.any_far = false;
+  for (const auto& [begin, bytes] : block.shared)
+    if (bytes > 0) forget(begin, bytes);
+}
+
+// ---- accesses ---------------------------------------------------------------------------------------------
+
+RaceDetector::Page* RaceDetector::page_of(std::uint64_t address, std::uint64_t code) {
+  const std::uint64_t number = address / kPageBytes;
+  RecentPage& recent = recent_[number % recent_.size()];
+  if (number == recent.number) return recent.page;
+  std::unique_ptr<Page>& page = pages_[number];
+  if (!page) {
+    if (cells_ + kPageBytes / 4 > most_cells()) {
+      pages_.erase(number);
+      if (shortage_.empty()) {
+        shortage_ = fmt::format(
+            "{}: the room for what threads did to memory is used up here, so races may be missed from here "
+            "on: take a smaller matrix, or set STAGES_RACES_MEMORY (MiB)",
+            line_of(code));
+      }
+      return nullptr;
+    }
+    cells_ += kPageBytes / 4;
+    page = std::make_unique<Page>();
+  }
+  recent = {number, page.get()};
+  return recent.page;
+}
+
+void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, unsigned bytes, Access access,
+                          const AtomicHow* how, std::uint64_t code) {
+  if (block.own.holds(address)) return;
+  if (!pending_.empty() && (access != Access::store || pending_.back().race.second.code != code ||
+                            pending_.back().by != std::pair<const Block*, unsigned>(&block, thread)))
+    settle();
+  Epoch now;
+  now.phase = phase_;
+  now.block = static_cast<std::uint32_t>(block.number);
+  now.clock = block.clock[thread];
+  now.code = static_cast<std::uint32_t>(code);
+  now.thread = thread & 0x7fffu;
+  now.access = access;
+  Block::Near& near = block.near[thread];
+  if (how != nullptr && how->read_only) {
+    now.size = kReadOnly;
+    how = nullptr;
+  }
+  if (how != nullptr) {
+    now.atomic = static_cast<std::uint8_t>(1 + static_cast<int>(how->scope)) & 0xfu;
+    now.size = how->vector ? kAnySize : static_cast<std::uint8_t>(std::countr_zero(bytes)) & 7u;
+    const bool shared = block.shared[0].holds(address) || block.shared[1].holds(address);
+    now.bare = how->is_volatile && shared && !(access == Access::load ? near.looks : near.fenced);
+  }
+  if (access == Access::store) {
+    near.fenced = near.fenced && how != nullptr;
+    near.published = near.fenced;
+  } else if (near.published) {
+    near.fenced = near.published = false;
+  }
+  for (const auto& [memory, epoch] : open_)
+    if (memory.holds(address) && (access != Access::load || epoch.access != Access::load))
+      check(epoch, block, thread, now, address, bytes);
+  for (std::uint64_t at = address, end = address + bytes; at < end;) {
+    Page* const page = page_of(at, code);
+    const std::uint64_t page_end = std::min(end, (at / kPageBytes + 1) * kPageBytes);
+    if (page == nullptr) return;
+    page->used = true;
+    if (page->unit == 4 && (at % 4 != 0 || page_end % 4 != 0)) {  // from here on byte by byte
+      std::vector<Cell> cells(kPageBytes);
+      for (std::size_t i = 0; i < kPageBytes; ++i) cells[i] = page->cells[i / 4];
+      cells_ += kPageBytes - kPageBytes / 4;
+      page->cells = std::move(cells);
+      page->unit = 1;
+    }
+    for (; at < page_end; at += page->unit)
+      visit(page->cells[at % kPageBytes / page->unit], block, thread, now, address, bytes);
+  }
+  if (how != nullptr) note_atomic(block, thread, address, access, *how);
+}
+
+bool RaceDetector::check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
+                         std::uint64_t address, unsigned bytes) {
+  if (before.phase == 0) return true;
+  const bool stale = now.size == kReadOnly && before.phase >= first_phase_;
+  if (!stale && ordered(before, block, thread)) return true;
+  const bool same_block = before.phase == phase_ && before.block == now.block;
+  if (before.atomic != 0 && now.atomic != 0 && reach(before.atomic, now.atomic, same_block) &&
+      same_size(before, now) && !(before.bare && now.bare))
+    return true;
+  Race race;
+  const auto side = [&](const Epoch& e) -> RaceAccess {
+    if (e.phase < first_phase_) return {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
+    return {e.code, e.access, coordinates(e.block, grid_->grid), coordinates(e.thread, grid_->block)};
+  };
+  race.first = side(before);
+  race.second = side(now);
+  race.times = 1;
+  race.shared = find_in(race, address, block.shared);
+  race.apart = !same_block ? 2 : before.thread / kLanes != now.thread / kLanes ? 1 : 0;
+  const auto key = std::tuple(race.first.code, race.second.code, race.shared);
+  if (const auto known = races_.find(key); known != races_.end() && known->second.apart >= race.apart) {
+    ++known->second.times;
+    return false;
+  }
+  if (!race.shared) find_in(race, address, global_memory());
+  race.missing = missing(before, block, thread, now, race.apart);
+  // Two stores of the same value are harmless: whether this one is, shows once it is done.
+  if (before.access == Access::store && now.access == Access::store &&
+      bytes <= sizeof(PendingStore::before)) {
+    pending_.push_back({std::move(race), {}, address, bytes, {&block, thread}});
+    std::memcpy(pending_.back().before.data(), reinterpret_cast<const void*>(address), bytes);
+  } else {
+    report(std::move(race));
+  }
+  return false;
+}
+
+void RaceDetector::settle() {
+  for (PendingStore& p : pending_)
+    if (std::memcmp(p.before.data(), reinterpret_cast<const void*>(p.address), p.bytes) != 0)
+      report(std::move(p.race));
+  pending_.clear();
+}
+
+void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const Epoch& now,
+                         std::uint64_t address, unsigned bytes) {
+  const auto mine = [&](const Epoch& e) {
+    return e.thread == now.thread && e.block == now.block && e.phase == now.phase;
+  };
+  const auto fine = [&](const Epoch& e) {
+    return e.phase == 0 || (mine(e) && now.size != kReadOnly) || check(e, block, thread, now, address, bytes);
+  };
+  bool good = fine(cell.store) && fine(cell.atomic[0]);
+  // An atomic operation that reads what another one wrote comes after it, and so does what follows a fence
+  // after it (PTX: observation, then causality). Without a fence it might be luck that this one was the last.
+  const Epoch &last = cell.atomic[0], &before = cell.atomic[1];
+  const bool observed = last.access == Access::atomic && before.phase != 0 && last.phase == before.phase &&
+                        last.phase == now.phase && last.block == now.block &&
+                        last.clock <= std::max(block.fenced_at[last.thread], block.fenced_at[thread]) &&
+                        reach(last.atomic, before.atomic, last.block == before.block) &&
+                        (mine(last) || ordered(last, block, thread));
+  good = good && (observed || fine(before));
+  if (now.access == Access::load) {
+    // The loads of a thread replace each other; else those that this one comes after; else one of a thread
+    // near it, so that what is kept tells of threads far from each other.
+    Epoch* place = nullptr;
+    const auto look_for = [&](auto fits) {
+      for (std::size_t i = cell.load.size(); place == nullptr && i-- > 0;)
+        if (fits(cell.load[i])) place = &cell.load[i];
+    };
+    look_for([&](const Epoch& e) {
+      return e.phase != 0 && mine(e) && (e.atomic != 0 || now.atomic == 0) && e.bare <= now.bare;
+    });
+    look_for([&](const Epoch& e) {
+      return e.phase == 0 || (e.atomic >= now.atomic && ordered(e, block, thread));
+    });
+    look_for(
+        [&](const Epoch& e) { return e.block == now.block && e.thread / kLanes == now.thread / kLanes; });
+    look_for([&](const Epoch& e) { return e.block == now.block; });
+    *(place != nullptr ? place : &cell.load[now.code % cell.load.size()]) = now;
+    return;
+  }
+  for (const Epoch& e : cell.load) good = good && fine(e);
+  if (now.atomic == 0) {
+    Epoch change = now;
+    for (const Epoch& e : cell.load) {
+      if (e.atomic != 0 || !mine(e)) continue;
+      change.changes = 1;
+      const Epoch& other = cell.store;  // one of these, by another thread?
+      if (other.changes != 0 && other.code == now.code && other.phase == now.phase && !mine(other) &&
+          !ordered(other, block, thread))
+        changes_.emplace(now.code, e.code);
+    }
+    cell.store = change;
+    cell.atomic = {};
+    cell.load = {};
+    return;
+  }
+  if (cell.atomic[0].phase != 0 && !mine(cell.atomic[0])) cell.atomic[1] = cell.atomic[0];
+  cell.atomic[0] = now;
+}
+
+}  // namespace stages::simt

@@ -1,0 +1,346 @@
+#include "common/lens/recording/recorder.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "common/lens/recording/code.hpp"
+#include "common/matrix/error.hpp"
+#include "common/simt/runtime.hpp"
+
+namespace stages::simt {
+namespace {
+
+void join(StreamClock& into, const StreamClock& other) {
+  for (const auto& [stream, phase] : other) {
+    std::uint32_t& known = into[stream];
+    known = std::max(known, phase);
+  }
+}
+
+}  // namespace
+
+Recorder& Recorder::of_process() {
+  // Never destroyed: a program may hold streams in statics that end after this one would.
+  static Recorder* const instance = new Recorder;
+  return *instance;
+}
+
+/// STAGES_RACES=1: every launch is looked at, and a race is a fault.
+Observer* observer_of_races() {
+  Recorder& all = Recorder::of_process();
+  if (!all.looking_) all.looking_ = std::make_unique<Recorder::Looking>();
+  return has_hooks() ? &all : nullptr;
+}
+
+// ---- from when on, and what was found ---------------------------------------------------------------------
+
+void Recorder::begin_or_end(bool catches_crashes) {
+  catch_crashes(catches_crashes);
+  set_observer(counting_ || looking_ ? this : nullptr);
+}
+
+void begin_counting() {
+  Recorder& all = Recorder::of_process();
+  all.kernels_.clear();
+  all.counting_ = true;
+  all.begin_or_end(true);
+}
+
+std::vector<KernelCounts> end_counting() {
+  Recorder& all = Recorder::of_process();
+  all.counting_ = false;
+  all.begin_or_end(false);
+  std::vector<KernelCounts> found;
+  for (CountedKernel& kernel : all.kernels_) {
+    for (const auto& [key, site] : kernel.sites) kernel.counts.sites.push_back(site);
+    for (const auto& [key, barrier] : kernel.barriers) kernel.counts.barriers.push_back(barrier);
+    found.push_back(std::move(kernel.counts));
+  }
+  all.kernels_.clear();
+  return found;
+}
+
+void begin_races(bool collected) {
+  Recorder& all = Recorder::of_process();
+  all.looking_ = std::make_unique<Recorder::Looking>();
+  all.looking_->collected = collected;
+  all.begin_or_end(collected);
+}
+
+RaceFindings end_races() {
+  Recorder& all = Recorder::of_process();
+  const std::unique_ptr<Recorder::Looking> looking = std::move(all.looking_);
+  all.begin_or_end(false);
+  RaceFindings found;
+  if (!looking) return found;
+  found.races = looking->detector.take();
+  found.shortage = looking->detector.shortage();
+  for (const auto& [stream, clock] : looking->known) {
+    const auto last = clock.find(stream);
+    if (last != clock.end() && looking->known[&Observer::kHost][stream] < last->second) found.awaited = false;
+  }
+  return found;
+}
+
+// ---- what the host tells ----------------------------------------------------------------------------------
+
+void Recorder::order(const void* after, const void* before) {
+  if (looking_) join(looking_->known[after], looking_->known[before]);
+}
+
+void Recorder::order_host_after_all() {
+  if (!looking_) return;
+  StreamClock& host = looking_->known[&kHost];
+  for (const auto& [which, clock] : looking_->known) join(host, clock);
+}
+
+bool Recorder::forget(const void* which) {
+  if (!looking_) return true;
+  // Another stream may get the same handle. That comes after this one's work only if the host does.
+  StreamClock& host = looking_->known[&kHost];
+  const auto clock = looking_->known.find(which);
+  if (clock == looking_->known.end()) return true;
+  if (const auto last = clock->second.find(which); last != clock->second.end() && host[which] < last->second)
+    return false;
+  looking_->known.erase(clock);
+  return true;
+}
+
+void Recorder::forget_memory(Span memory) {
+  if (looking_) looking_->detector.give_back(memory.begin, memory.bytes);
+}
+
+void Recorder::begin_work(const void* stream) {
+  if (looking_) looking_->working = stream;
+}
+
+void Recorder::copy(const void* to, const void* from, std::size_t bytes) {
+  if (!looking_) return;
+  for (const auto& [side, access] : {std::pair{from, Access::load}, std::pair{to, Access::store}})
+    if (side != nullptr)
+      looking_->detector.copy({reinterpret_cast<std::uintptr_t>(side), bytes}, access, looking_->working,
+                              looking_->known[looking_->working]);
+}
+
+void Recorder::begin_launch(const Grid& grid) {
+  if (counting_) {
+    auto loops = loops_.find(grid.kernel);
+    if (loops == loops_.end()) loops = loops_.emplace(grid.kernel, loops_of(grid.kernel)).first;
+    launch_ = {.loops = loops->second, .arrays = global_memory()};
+    launch_.read.resize(launch_.arrays.size());
+    auto kernel = std::find_if(kernels_.begin(), kernels_.end(),
+                               [&](const CountedKernel& k) { return k.counts.kernel == grid.kernel; });
+    if (kernel == kernels_.end()) {
+      kernel = kernels_.emplace(kernel);
+      kernel->counts.kernel = grid.kernel;
+    }
+    launch_.kernel = &*kernel;
+    grid_ = &grid;
+  }
+  if (looking_) looking_->detector.begin_launch(grid, looking_->working, looking_->known[looking_->working]);
+}
+
+void Recorder::add(Tracer& tracer) {
+  const std::lock_guard lock(launch_mutex_);
+  tracer.end_launch(launch_);
+}
+
+void Recorder::end_launch() {
+  if (!counting_) return;
+  KernelCounts& kernel = launch_.kernel->counts;
+  const std::uint64_t blocks = grid_->blocks(), threads = grid_->threads_of_block();
+  ++kernel.launches;
+  kernel.blocks += blocks;
+  kernel.threads += blocks * threads;
+  const double of_block = static_cast<double>(launch_.requests.all) / static_cast<double>(blocks);
+  kernel.block.add({static_cast<double>(launch_.requests.of_block), of_block});
+  kernel.warp.add({static_cast<double>(launch_.requests.of_warp),
+                   of_block / static_cast<double>((threads + kLanes - 1) / kLanes)});
+  for (const auto& bits : launch_.read)
+    for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
+}
+
+std::string Recorder::end_work() {
+  if (!looking_) return "";
+  RaceDetector& detector = looking_->detector;
+  detector.settle();
+  looking_->known[looking_->working][looking_->working] = detector.phase();
+  if (looking_->collected) return "";
+  if (!detector.shortage().empty()) return detector.shortage();
+  const std::vector<Race> found = detector.take();
+  if (found.empty()) return "";
+  return text_of(found.front()) +
+         (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
+}
+
+std::unique_ptr<BlockObserver> Recorder::of_blocks(BlockRunner& runner) {
+  return std::make_unique<BlockRecorder>(*this, runner);
+}
+
+bool Recorder::interrupt(std::thread& hanging) {
+  if (catching_crashes()) simt::interrupt(hanging);
+  return catching_crashes();
+}
+
+// ---- what happens in a block ------------------------------------------------------------------------------
+
+void BlockRecorder::begin_launch() {
+  races_ = all_.races();
+  counting_ = all_.launch() != nullptr;
+  if (counting_) tracer_.begin_launch(*all_.launch(), runner_.threads());
+  if (catching_crashes()) prepare_for_crashes(signal_stack_);
+}
+
+void BlockRecorder::end_launch() {
+  if (counting_) all_.add(tracer_);
+}
+
+void BlockRecorder::begin_block(std::uint64_t number, Span own, Span fixed, Span dynamic) {
+  left_at_ = 0;
+  last_code_ = nullptr;
+  if (counting_) tracer_.begin_block(own, dynamic, fixed);
+  if (!races_) return;
+  clocks_.shared = {fixed, dynamic};
+  clocks_.own = own;
+  races_->begin_block(clocks_, number, runner_.threads());
+}
+
+void BlockRecorder::end_block(bool dropped) {
+  if (counting_ && dropped) put_all_together();
+  if (races_) races_->settle();
+}
+
+void BlockRecorder::enter(unsigned thread, Span stack) {
+  stack_ = stack;
+  if (counting_) tracer_.enter(thread, stack);
+}
+
+void BlockRecorder::exit(unsigned thread, bool last_of_warp) {
+  if (races_) clocks_.near[thread].left_at = clocks_.clock[thread];
+  if (counting_ && last_of_warp) put_together(thread / kLanes);
+}
+
+void BlockRecorder::barrier(Where at) {
+  if (races_) races_->barrier(clocks_);
+  if (!counting_) return;
+  tracer_.barrier(at);
+  put_all_together();
+}
+
+void BlockRecorder::grid_barrier(bool completes) {
+  if (counting_) put_all_together();
+  if (races_ && completes) races_->next_phase();
+}
+
+void BlockRecorder::meet(unsigned warp, unsigned lanes, bool all, Where at) {
+  if (races_) races_->meet(clocks_, warp, lanes, all);
+  if (!counting_) return;
+  tracer_.barrier(at);
+  if (all && !tracer_.others_left(warp, lanes)) {
+    put_together(warp);
+  } else {
+    tracer_.meet(warp, lanes, code_address(runner_.code_of(warp * kLanes + first_lane(lanes))));
+  }
+}
+
+void BlockRecorder::change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) {
+  last_code_ = code;
+  if (races_) look_for_race(p, bytes, Access::atomic, &how, code);
+  count(p, bytes, static_cast<Access>(static_cast<int>(Access::atomic) + static_cast<int>(how.way)), code);
+}
+
+void BlockRecorder::fence(Scope scope) {
+  if (races_) races_->fence(clocks_, runner_.running(), scope);
+}
+
+void BlockRecorder::look(bool begins) {
+  if (races_) clocks_.near[runner_.running()].looks = begins;
+}
+
+void BlockRecorder::note(const volatile void* p, unsigned bytes, Access access, const void* code) {
+  last_code_ = code;
+  if (runner_.launch().stop.load(std::memory_order_relaxed) != Fault::none) [[unlikely]]
+    leave(code_address(code));
+  const bool atomic = next_atomic_.first == p;
+  next_atomic_.first = nullptr;
+  if (races_) look_for_race(p, bytes, access, atomic ? &next_atomic_.second : nullptr, code);
+  count(p, bytes, access, code);
+}
+
+void BlockRecorder::look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
+                                  const void* code) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  if (!stack_.holds(address))
+    races_->access(clocks_, runner_.running(), address, bytes, access, how, code_address(code));
+}
+
+void BlockRecorder::count(const volatile void* p, unsigned bytes, Access access, const void* code) {
+  if (!counting_) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  while (!tracer_.note(address, code, bytes, access)) make_room();
+}
+
+// The running thread has done so much since its warp met that there is no room to note more. The others of
+// the warp are let come as far; what they have in common is then put together.
+void BlockRecorder::make_room() {
+  const unsigned warp = runner_.running() / kLanes, open = runner_.able_to_run(warp);
+  bool others = false;
+  each_lane(open, [&](unsigned lane) { others |= !tracer_.full(warp * kLanes + lane); });
+  if (others) {
+    runner_.let_others_run();
+  } else {
+    tracer_.put_together(warp, open);
+  }
+}
+
+// All lanes of the warp wait, or are gone; they go on from where they wait.
+void BlockRecorder::put_together(unsigned warp) {
+  tracer_.put_together(warp, 0);
+  for (unsigned t = warp * kLanes; t < std::min(warp * kLanes + kLanes, runner_.threads()); ++t)
+    tracer_.goes_on(t, code_address(runner_.code_of(t)));
+}
+
+void BlockRecorder::put_all_together() {
+  for (unsigned w = 0; w * kLanes < runner_.threads(); ++w) put_together(w);
+}
+
+// ---- where it ends ----------------------------------------------------------------------------------------
+
+std::uint64_t BlockRecorder::end_of_stack() const {
+  const Span stack = runner_.stack_of_fiber();
+  return stack.begin + stack.bytes;
+}
+
+void BlockRecorder::leave(std::uint64_t code) {
+  left_at_ = code;
+  runner_.leave();
+}
+
+std::string BlockRecorder::where_ended() const { return left_at_ == 0 ? "" : " at " + line_of(left_at_); }
+
+void BlockRecorder::end_after_crash() {
+  t_local.observer = nullptr;  // as in GridRun::stop_with
+  GridRun& launch = runner_.launch();
+  // The fault is told at once: to find the line may take longer than the watchdog waits.
+  Fault none = Fault::none;
+  const bool first = !is_interrupt(crash_) && launch.stop.compare_exchange_strong(none, Fault::device);
+  const std::uint64_t here = code_address(reinterpret_cast<const void*>(crash_.code)) + 1;
+  // A function of the system has no line; then it is that of the last access, if there was one.
+  const bool known = own_line(here).has_value() || last_code_ == nullptr;
+  const std::uint64_t code = known ? here : code_address(last_code_);
+  if (is_interrupt(crash_)) leave(code);
+  const std::uint64_t guard = runner_.stack_of_fiber().begin;
+  std::string what = fmt::format("a crash: it touches address {:#x}, where it has no memory", crash_.address);
+  if (crash_.signal == SIGFPE) what = "a crash: an integer is divided by zero";
+  if (crash_.signal == SIGILL) what = "a crash: an instruction that this processor does not have";
+  if (crash_.signal != SIGFPE && guard - crash_.address < 64 * 1024)
+    what = "a crash: its stack is used up, as by a recursion without end";
+  if (first) {
+    const std::lock_guard lock(launch.report_mutex);
+    launch.report.insert(0, runner_.place(line_of(code)) + what);
+  }
+  std::string().swap(what);
+  leave(0);
+}
+
+}  // namespace stages::simt

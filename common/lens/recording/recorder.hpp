@@ -1,0 +1,119 @@
+#pragma once
+// The lens as an observer of the executor: counts what kernels do, and looks for races, or does one of the two.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/lens/recording/crash.hpp"
+#include "common/lens/recording/races.hpp"
+#include "common/lens/recording/tracer.hpp"
+#include "common/simt/block_runner.hpp"
+#include "common/simt/observer.hpp"
+
+namespace stages::simt {
+
+class Recorder final : public Observer {
+ public:
+  /// The process's: begin_counting(), begin_races() and STAGES_RACES=1 have it observe.
+  static Recorder& of_process();
+
+  void order(const void* after, const void* before) override;
+  void order_host_after_all() override;
+  bool forget(const void* which) override;
+  void forget_memory(Span memory) override;
+  void begin_work(const void* stream) override;
+  void copy(const void* to, const void* from, std::size_t bytes) override;
+  void begin_launch(const Grid& grid) override;
+  void end_launch() override;
+  std::string end_work() override;
+  bool one_at_a_time() const override { return races() != nullptr; }
+  std::unique_ptr<BlockObserver> of_blocks(BlockRunner& runner) override;
+  bool interrupt(std::thread& hanging) override;
+
+  /// Null: races are not looked for.
+  RaceDetector* races() const { return looking_ ? &looking_->detector : nullptr; }
+  /// Null: nothing is counted.
+  const LaunchCounts* launch() const { return counting_ ? &launch_ : nullptr; }
+  /// Adds what one OS thread counted of the launch.
+  void add(Tracer& tracer);
+
+ private:
+  struct Looking {
+    RaceDetector detector;
+    bool collected = false;                    ///< races are kept; otherwise work that has one is a fault
+    std::map<const void*, StreamClock> known;  ///< at the host, on a stream, at an event
+    const void* working = nullptr;             ///< the stream of the work at hand
+  };
+  friend Observer* observer_of_races();
+  friend void begin_counting();
+  friend std::vector<KernelCounts> end_counting();
+  friend void begin_races(bool collected);
+  friend RaceFindings end_races();
+  void begin_or_end(bool catches_crashes);
+
+  bool counting_ = false;
+  std::vector<CountedKernel> kernels_;            ///< in the order of first launches
+  std::unordered_map<const void*, Loops> loops_;  ///< by kernel
+  const Grid* grid_ = nullptr;
+  LaunchCounts launch_;
+  std::mutex launch_mutex_;
+  std::unique_ptr<Looking> looking_;
+};
+
+/// Of the blocks of one OS thread.
+class BlockRecorder final : public BlockObserver {
+ public:
+  BlockRecorder(Recorder& all, BlockRunner& runner) : all_(all), runner_(runner) {}
+
+  void begin_launch() override;
+  void end_launch() override;
+  void begin_block(std::uint64_t number, Span own, Span fixed, Span dynamic) override;
+  void end_block(bool dropped) override;
+  void enter(unsigned thread, Span stack) override;
+  void exit(unsigned thread, bool last_of_warp) override;
+  void barrier(Where at) override;
+  void grid_barrier(bool completes) override;
+  void meet(unsigned warp, unsigned lanes, bool all, Where at) override;
+  void change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) override;
+  void next_is_atomic(const volatile void* p, AtomicHow how) override { next_atomic_ = {p, how}; }
+  void fence(Scope scope) override;
+  void look(bool begins) override;
+  std::string where_ended() const override;
+
+  /// A load or store of the running thread, by the instruction before `code` (hooks.cpp).
+  void note(const volatile void* p, unsigned bytes, Access access, const void* code);
+  /// Where a handler of signals finds the running thread; 0: none runs, or not on a stack of the kernel.
+  std::uint64_t end_of_stack() const;
+  void note_crash(const Crash& crash) { crash_ = crash; }
+  /// The running thread crashed, or is to end (note_crash).
+  [[noreturn]] void end_after_crash();
+
+ private:
+  void count(const volatile void* p, unsigned bytes, Access access, const void* code);
+  void look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
+                     const void* code);
+  void make_room();
+  void put_together(unsigned warp);
+  void put_all_together();
+  [[noreturn]] void leave(std::uint64_t code);
+
+  Recorder& all_;
+  BlockRunner& runner_;
+  bool counting_ = false;
+  Tracer tracer_;
+  RaceDetector* races_ = nullptr;
+  RaceDetector::Block clocks_;
+  Span stack_;                       ///< of the running thread
+  const void* last_code_ = nullptr;  ///< of its last access
+  std::pair<const volatile void*, AtomicHow> next_atomic_{};
+  Crash crash_;
+  std::uint64_t left_at_ = 0;  ///< the code at which the running thread was ended; 0: it was not
+  std::unique_ptr<std::byte[]> signal_stack_;
+};
+
+}  // namespace stages::simt
