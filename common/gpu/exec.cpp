@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "common/gpu/library.hpp"
+#include "common/gpu/nvml.hpp"
 #include "common/gpu/trace.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/seconds.hpp"
@@ -60,11 +61,13 @@ std::string version_of(const char* library) {
 
 }  // namespace
 
+GpuExec::~GpuExec() = default;
+
 GpuExec::GpuExec(Launch launch) : launch_(launch) {
   if (const std::string problem = device_problem(); !problem.empty()) {
     fail("no kernel can run here: {}; use the preset cpu, whose executor needs no GPU", problem);
   }
-  if (!simulated()) nvml_.emplace(device_facts().uuid);
+  if (!simulated()) nvml_ = std::make_unique<Nvml>(device_facts().uuid);
 }
 
 std::string GpuExec::device() const { return device_facts().name; }

@@ -9,7 +9,6 @@
 
 #include "common/gpu/facts.hpp"
 #include "common/gpu/memory.hpp"
-#include "common/gpu/nvml.hpp"
 #include "common/gpu/stream.hpp"
 #include "common/harness/exec.hpp"
 
@@ -33,10 +32,13 @@ class L2Flush {
   DeviceArray<unsigned char> filler_;
 };
 
+class Nvml;  // nvml.hpp
+
 class GpuExec : public Exec {
  public:
   /// On the current device. Throws Error where no kernel can run; device_problem() tells beforehand.
   explicit GpuExec(Launch launch = Launch::single);
+  ~GpuExec() override;
 
   /// The stream that all of a plan's work goes to.
   cudaStream_t stream() const { return stream_; }
@@ -94,7 +96,7 @@ class GpuExec : public Exec {
   EventTimer timer_;
   std::optional<L2Flush> flush_;
   std::string not_traced_;
-  std::optional<Nvml> nvml_;                        ///< not on the executor
+  std::unique_ptr<Nvml> nvml_;                      ///< not on the executor
   std::vector<std::unique_ptr<OpenPhase>> open_;    ///< begun and not ended
   std::vector<std::unique_ptr<OpenPhase>> closed_;  ///< ended, not yet read
   std::vector<std::unique_ptr<OpenPhase>> spare_;   ///< their events serve again

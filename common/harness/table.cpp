@@ -32,9 +32,6 @@ using Cells = std::vector<std::string>;
 /// By head: the same in all tables.
 using Widths = std::map<std::string, std::size_t>;
 
-const std::array kOfTimes = {"time",    "±",         "GFLOP/s", "bandwidth",
-                             "vs step", "vs vendor", "prepare", "pays after"};
-
 /// Exactly 1 is what the noise leaves of it.
 std::string ratio(double value) {
   if (value <= 0) return "";
@@ -64,18 +61,31 @@ std::string busy(const ResultRow& row) {
   return row.busy.samples.empty() ? "" : fmt::format("{:.0f}%", 100 * row.busy.median / row.run.median);
 }
 
-/// Columns that are there where any row has a text for them.
 struct Column {
   const char* head;
   std::string (*text)(const ResultRow&);
 };
+/// Of rows that were timed, where any was. Prepared once: before the first round of a chain.
+constexpr Column kOfTimes[] = {
+    {"time", [](const ResultRow& row) { return format_seconds(row.run.median); }},
+    {"±", [](const ResultRow& row) { return format_noise(row.run.noise); }},
+    {"GFLOP/s", [](const ResultRow& row) { return fmt::format("{:#.3g}", row.gflops); }},
+    {"bandwidth",
+     [](const ResultRow& row) {
+       return row.bandwidth_share > kInCache ? "in cache" : fmt::format("{:.0f}%", 100 * row.bandwidth_share);
+     }},
+    {"vs step", [](const ResultRow& row) { return ratio(row.speedup_previous); }},
+    {"vs vendor", [](const ResultRow& row) { return ratio(row.speedup_vendor); }},
+    {"prepare", [](const ResultRow& row) { return row.prepare > 0 ? format_seconds(row.prepare) : ""; }},
+    {"pays after", [](const ResultRow& row) { return row.prepare > 0 ? pays_after(row) : ""; }}};
+/// Where any row has a text for them.
 constexpr Column kTold[] = {{"busy", busy}, {"recorded", recorded}};
 
 /// Times and counts where any row has them, and the entries' own metrics that are asked for.
 Cells heads_of(std::span<const ResultRow> rows, const Cells& metrics) {
   Cells heads = {"entry"};
   if (std::ranges::any_of(rows, &ResultRow::timed))
-    heads.insert(heads.end(), kOfTimes.begin(), kOfTimes.end());
+    for (const Column& column : kOfTimes) heads.push_back(column.head);
   for (const char* const name : kCounted)
     if (std::ranges::any_of(rows,
                             [&](const ResultRow& row) { return !metric_text(row.metrics, name).empty(); }))
@@ -89,22 +99,18 @@ Cells heads_of(std::span<const ResultRow> rows, const Cells& metrics) {
 
 Cells cells_of(const ResultRow& row, const Cells& heads) {
   Cells cells = {row.mpi ? fmt::format("{} on {}", row.entry, row.ranks) : row.entry};
-  if (row.timed())
-    cells.insert(
-        cells.end(),
-        {format_seconds(row.run.median), format_noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
-         row.bandwidth_share > kInCache ? "in cache" : fmt::format("{:.0f}%", 100 * row.bandwidth_share),
-         ratio(row.speedup_previous), ratio(row.speedup_vendor),
-         // Prepared once, before the first round of a chain.
-         row.prepare > 0 ? format_seconds(row.prepare) : "", row.prepare > 0 ? pays_after(row) : ""});
-  while (cells.size() < heads.size()) {
-    const std::string& head = heads[cells.size()];
-    const auto in = [&](const auto& names) { return std::ranges::find(names, head) != names.end(); };
+  for (const std::string& head : std::span(heads).subspan(1)) {
+    const auto* const of_times = std::ranges::find(kOfTimes, head, &Column::head);
     const auto* const told = std::ranges::find(kTold, head, &Column::head);
-    const bool is_told = told != std::ranges::end(kTold);
-    const bool asked_for = !is_told && !in(kOfTimes) && !in(kCounted);
-    const std::string text = is_told ? told->text(row) : metric_text(row.metrics, head);
-    cells.push_back(text.empty() && asked_for && row.status == Status::good ? "-" : text);
+    if (of_times != std::ranges::end(kOfTimes)) {
+      cells.push_back(row.timed() ? of_times->text(row) : "");
+    } else if (told != std::ranges::end(kTold)) {
+      cells.push_back(told->text(row));
+    } else {
+      const std::string text = metric_text(row.metrics, head);
+      const bool asked_for = std::ranges::find(kCounted, head) == std::ranges::end(kCounted);
+      cells.push_back(text.empty() && asked_for && row.status == Status::good ? "-" : text);
+    }
   }
   return cells;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The command `stages lens`, and what other commands have of the lens; builds without an executor, too, where the
-// command says so.
+// The command `stages lens`, and what other commands have of the lens; builds without an executor, too, where
+// the command says so.
 
 #include "common/cli/commands.hpp"
 

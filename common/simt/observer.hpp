@@ -85,8 +85,8 @@ class Observer {
 Observer* observer();
 /// From here on. It lives as long as the process.
 void set_observer(Observer* observer);
-/// The one that STAGES_RACES=1 asks for, or null. An observer defines this, in programs whose kernels are compiled
-/// for it.
+/// The one that STAGES_RACES=1 asks for, or null. An observer defines this, in programs whose kernels are
+/// compiled for it.
 [[gnu::weak]] Observer* observer_of_races();
 
 }  // namespace stages::simt

@@ -123,7 +123,8 @@ class Memory {
   }
 
   static void forget_memory(const void* begin, std::size_t bytes) {
-    if (Observer* const told = observer()) told->forget_memory({reinterpret_cast<std::uintptr_t>(begin), bytes});
+    if (Observer* const told = observer())
+      told->forget_memory({reinterpret_cast<std::uintptr_t>(begin), bytes});
   }
 
   void bury(void* p, std::size_t bytes) {

@@ -86,5 +86,21 @@ class Rooms(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "cellar"):  # a room without a line
             allowed_rooms("## Rooms\n| `matrix` | x | - |\n| `harness` | x | matrix, cellar |\n")
 
+    def test_each_entry_is_in_the_list_of_its_step(self):
+        """What registers an entry and is called by nothing would be left out of the program without a word."""
+        defined, called = set(), set()
+        for path, text in self.sources.items():
+            step = path.split("/")[0]
+            if STEP.match(step) and "exercises" not in path.split("/"):
+                names = {(step, name) for name in re.findall(r"\b(add_\w+)\b", text)}
+                if path.endswith("/stage.cpp"):
+                    called |= names
+                elif not path.endswith(".hpp"):
+                    defined |= {(step, name) for name in re.findall(r"^void (add_\w+)\(Registry& \w+[,)]", text, re.M)
+                                if len(re.findall(rf"\b{name}\b", text)) == 1}  # else it is called here
+        self.assertGreater(len(defined), 60)
+        self.assertEqual(defined - called, set())
+
+
 if __name__ == "__main__":
     unittest.main()

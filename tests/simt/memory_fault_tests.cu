@@ -131,19 +131,23 @@ __global__ void misaligned(const float* x, float4* out) { out[0] = *reinterpret_
 TEST_F(MemoryFaults, SanitizersTellTheLine) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   DeviceArray<float> x(101), y(100);
-  EXPECT_DEATH(launch(one_too_many, {1, 128}, x.data(), 100, y.data()),
-               "heap-buffer-overflow.*one_too_many.*memory_fault_tests.cu:" + std::to_string(kOutOfBoundsLine));
-  EXPECT_DEATH(launch(beyond_dynamic_shared, {1, 1, 64}, x.data(), 16),
-               "heap-buffer-overflow.*beyond_dynamic_shared.*memory_fault_tests.cu:" + std::to_string(kDynamicLine));
+  EXPECT_DEATH(
+      launch(one_too_many, {1, 128}, x.data(), 100, y.data()),
+      "heap-buffer-overflow.*one_too_many.*memory_fault_tests.cu:" + std::to_string(kOutOfBoundsLine));
+  EXPECT_DEATH(
+      launch(beyond_dynamic_shared, {1, 1, 64}, x.data(), 16),
+      "heap-buffer-overflow.*beyond_dynamic_shared.*memory_fault_tests.cu:" + std::to_string(kDynamicLine));
   DeviceArray<float*> hidden(1);
   float* const stale = DeviceArray<float>(1).data();
   hidden.upload(std::span<float* const>(&stale, 1), nullptr);
   EXPECT_DEATH(launch(write_through, {1, 1}, hidden.data()),
                "heap-use-after-free.*write_through.*memory_fault_tests.cu");
   DeviceArray<int> out(1);
-  EXPECT_DEATH(launch(beyond_static_shared, {1, 32}, out.data()), "memory_fault_tests.cu:.*index 16 out of bounds");
+  EXPECT_DEATH(launch(beyond_static_shared, {1, 32}, out.data()),
+               "memory_fault_tests.cu:.*index 16 out of bounds");
   DeviceArray<float4> vector(1);
-  EXPECT_DEATH(launch(misaligned, {1, 1}, x.data(), vector.data()), "memory_fault_tests.cu:.*misaligned address");
+  EXPECT_DEATH(launch(misaligned, {1, 1}, x.data(), vector.data()),
+               "memory_fault_tests.cu:.*misaligned address");
 }
 
 #else
@@ -153,11 +157,11 @@ TEST_F(MemoryFaults, CanariesShowWritesOutOfBounds) {
   const DeviceArray<float> as_many(100), junk(101), zero = zeros<float>(101);
   DeviceArray<float> y(100);
   for (const DeviceArray<float>* from : {&as_many, &junk, &zero}) {
-    expect_fault({"beyond the 400 bytes of a device array", "memory_fault_tests.cu"}, one_too_many, {1, 128}, from->data(), 100,
-                 y.data());
+    expect_fault({"beyond the 400 bytes of a device array", "memory_fault_tests.cu"}, one_too_many, {1, 128},
+                 from->data(), 100, y.data());
     simt::lay_canary(reinterpret_cast<std::byte*>(y.data() + 100));  // so that nothing else complains as well
-    expect_fault({"64 bytes of dynamic shared memory", "memory_fault_tests.cu"}, beyond_dynamic_shared, {1, 1, 64},
-                 from->data(), 16);
+    expect_fault({"64 bytes of dynamic shared memory", "memory_fault_tests.cu"}, beyond_dynamic_shared,
+                 {1, 1, 64}, from->data(), 16);
   }
 }
 TEST_F(MemoryFaults, FreedMemoryHoldsJunk) {

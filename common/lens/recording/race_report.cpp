@@ -37,7 +37,7 @@ std::string RaceDetector::missing(const Epoch& before, const Block& block, unsig
   const bool same_block = apart < 2;
   if (before.atomic != 0 && now.atomic != 0 && !(before.bare && now.bare)) {
     return same_size(before, now) ? "a scope of both atomics that reaches the other block"
-                                            : "atomics of one size: these touch a part of a word";
+                                  : "atomics of one size: these touch a part of a word";
   }
   if ((before.atomic != 0) != (now.atomic != 0))
     return same_block ? "an atomic access on both sides, or a barrier (__syncthreads) between them"
