@@ -24,7 +24,7 @@ constexpr double kLeastToTakeAgain = 2;
 
 template <class Problem>
 int products_per_run(const Problem& problem) {
-  if constexpr (Problem::kOp == Op::spmv) return problem.products;
+  if constexpr (Problem::kOp == Op::spmv) return problem.n_vectors;
   return 1;
 }
 

@@ -83,7 +83,7 @@ Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& r
 std::vector<Metric> counted_metrics(const Bound& bound, const ProblemFacts& problem) {
   if (bound.sectors == 0) return {};
   const bool products = problem.op == Op::spgemm;
-  const auto work = static_cast<double>(products ? problem.multiplications : problem.nnz * problem.products);
+  const auto work = static_cast<double>(products ? problem.multiplications : problem.nnz * problem.n_vectors);
   return {{products ? "sectors_a_product" : "sectors_a_nonzero", bound.sectors / work, ""},
           {"asked_of_L1", bound.sectors * simt::kSectorBytes, "B"},
           {"busiest_warp", bound.warp.busiest, ""},
