@@ -1,145 +1,15 @@
 #include "common/simt/block_runner.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <bit>
 #include <exception>
-#include <numeric>
-#include <thread>
 #include <utility>
+
+#include "common/simt/numbers.hpp"
 
 namespace stages::simt {
 
-// ---- what the blocks share --------------------------------------------------------------------------------
-
-std::uint64_t GridRun::block_at(std::uint64_t turn) const {
-  if (schedule.kind == Schedule::Kind::forward) return turn;
-  if (schedule.kind == Schedule::Kind::reverse) return blocks - 1 - turn;
-  // An affine map with a factor that has no common divisor with the count is a permutation.
-  std::uint64_t factor = mix(schedule.seed) % blocks | 1;
-  while (std::gcd(factor, blocks) != 1) factor += 2;
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<Wide>(factor) * turn + mix(schedule.seed + 1) % blocks) %
-                                    blocks);
-}
-
-bool GridRun::all_idle(std::uint64_t at) const {
-  for (const Idle& runner : runners)
-    if (runner.active.load() && runner.idle_at.load() != at) return false;
-  return progress.load() == at;
-}
-
-void GridRun::stop_with(Fault fault, const std::string& text) {
-  t_local.observer = nullptr;  // what follows may share functions with the kernels, which note what they do
-  const std::lock_guard lock(report_mutex);
-  Fault expected = Fault::none;
-  if (stop.compare_exchange_strong(expected, fault)) report.insert(0, text);
-}
-
-// ---- running blocks ---------------------------------------------------------------------------------------
-
-void BlockRunner::run(GridRun& run, std::size_t self) {
-  run_ = &run;
-  self_ = self;
-  gridDim = run.grid.grid;
-  blockDim = run.grid.block;
-  prepare_threads();
-  t_local.runner = this;
-  GridRun::Idle& mine = run.runners[self];
-  static_shared_.begin_launch(run.grid.kernel);
-  if (run.one_at_a_time) run.baton.take(baton_);
-  observer_ = nullptr;
-  if (run.observer != nullptr) {
-    if (!made_) made_ = run.observer->of_blocks(*this);
-    observer_ = made_.get();
-    observer_->begin_launch();
-  }
-  t_local.observer = observer_;
-  for (;;) {
-    const std::uint64_t turn = run.next_block.fetch_add(1);
-    if (turn >= run.blocks || run.stop.load() != Fault::none) break;
-    run_block(run.block_at(turn));
-  }
-  if (observer_ != nullptr) observer_->end_launch();
-  t_local.observer = nullptr;
-  if (run.one_at_a_time) run.baton.pass();
-  t_local.runner = nullptr;
-  mine.active.store(false);
-  run.progress.fetch_add(1);
-}
-
-void BlockRunner::prepare_threads() {
-  const dim3 block = run_->grid.block;
-  threads_in_block_ = block.x * block.y * block.z;
-  if (shape_.x == block.x && shape_.y == block.y && shape_.z == block.z) return;
-  shape_ = block;
-  thread_.resize(threads_in_block_);
-  order_.resize(threads_in_block_);
-  unsigned i = 0;
-  for (unsigned z = 0; z < block.z; ++z) {
-    for (unsigned y = 0; y < block.y; ++y)
-      for (unsigned x = 0; x < block.x; ++x) thread_[i++].index = {x, y, z};
-  }
-}
-
-void BlockRunner::run_block(std::uint64_t block) {
-  const Grid& grid = run_->grid;
-  blockIdx = {static_cast<unsigned>(block % grid.grid.x),
-              static_cast<unsigned>(block / grid.grid.x % grid.grid.y),
-              static_cast<unsigned>(block / grid.grid.x / grid.grid.y)};
-  for (unsigned i = 0; i < threads_in_block_; ++i) {
-    thread_[i].state = State::fresh;
-    thread_[i].fiber = nullptr;
-    order_[i] = static_cast<std::uint16_t>(
-        run_->schedule.kind == Schedule::Kind::reverse ? threads_in_block_ - 1 - i : i);
-  }
-  random_state_ = mix(run_->schedule.seed + 1) ^ block;
-  if (run_->schedule.kind == Schedule::Kind::random) shuffle_order();
-  live_ = threads_in_block_;
-  for (unsigned w = 0; w * 32 < threads_in_block_; ++w) {
-    const unsigned lanes = std::min(32u, threads_in_block_ - w * 32);
-    warp_[w].live = lanes == 32 ? ~0u : (1u << lanes) - 1;
-    warp_[w].meetings = 0;
-  }
-  next_fresh_ = ready_size_ = grid_waiting_ = 0;
-  barrier_ = {};
-  spinners_.clear();
-  dynamic_shared_.refill(grid.shared_bytes);
-  static_shared_.before_block();
-  if (observer_ != nullptr)
-    observer_->begin_block(block, static_shared_.others(), static_shared_.span(), dynamic_shared_.span());
-  if (grid.cluster > 1) run_->cluster_shared[block].store(dynamic_shared_.data());
-
-  while (live_ > 0 && run_->stop.load(std::memory_order_relaxed) == Fault::none) {
-    const int next = take_next();
-    if (next >= 0) {
-      hand_over(main_, next);
-    } else if (live_ > 0 && run_->stop.load() == Fault::none) {
-      if (run_->one_at_a_time) run_->baton.pass();
-      idle();
-      if (run_->one_at_a_time) run_->baton.take(baton_);
-    }
-  }
-  if (live_ > 0) abandon();
-  if (observer_ != nullptr) observer_->end_block(live_ > 0);
-  if (grid.cluster > 1) run_->cluster_shared[block].store(nullptr);
-  static_shared_.after_block();
-  const std::size_t left = grid.shared_limit - std::min(grid.shared_limit, grid.shared_bytes);
-  if (const std::size_t used = static_shared_.used_bytes(left); used > left) {
-    run_->stop_with(
-        Fault::device,
-        fmt::format(
-            "{}: a block uses {} bytes or more of static shared memory beside {} of dynamic; together "
-            "they may be {} on this device; take smaller tables or tiles",
-            file_line(grid.where), used, grid.shared_bytes, grid.shared_limit));
-  }
-  if (dynamic_shared_.canary_broken()) {
-    run_->stop_with(
-        Fault::device,
-        fmt::format("{}: block {} wrote beyond its {} bytes of dynamic shared memory; launch with more, "
-                    "or build with ASan to see the line",
-                    file_line(grid.where), coordinates(blockIdx), grid.shared_bytes));
-  }
-}
+// ---- a thread from its begin to its end -------------------------------------------------------------------
 
 // The life of a fiber: it runs a thread to its end, then goes on with the next thread that has not started,
 // as long as nobody else can run. When it ends here as a thread that had to wait, others have run meanwhile
@@ -193,18 +63,6 @@ void BlockRunner::exit_current_thread() {
   if (barrier_.arrived > 0 && barrier_.arrived == live_) release_barrier();
   if (grid_waiting_ > 0 && grid_waiting_ == live_) grid_arrive();
   note_progress();
-}
-
-// Drops all threads of the block where they stand, after telling where that is if it matters.
-void BlockRunner::abandon() {
-  if (const Fault fault = run_->stop.load(); fault != Fault::device && fault != Fault::late) {
-    const std::lock_guard lock(run_->report_mutex);
-    append_table(run_->report);
-  }
-  for (Thread& t : thread_) {
-    if (t.state != State::done && t.fiber) fibers_.drop(t.fiber);
-    t.fiber = nullptr;
-  }
 }
 
 // ---- handing over -----------------------------------------------------------------------------------------
@@ -277,110 +135,243 @@ void BlockRunner::shuffle_order() {
   for (std::size_t i = threads_in_block_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
 }
 
-// ---- waiting beyond the block -----------------------------------------------------------------------------
+// ---- block barriers ---------------------------------------------------------------------------------------
 
-void BlockRunner::grid_barrier(Where at, const void* code) {
-  if (!run_->grid.resident())
-    fault("grid_sync in a launch that is not cooperative; set LaunchConfig::cooperative", at);
-  thread_[current_].state = State::grid;
+int BlockRunner::block_barrier(Vote vote, int predicate, Where at, const void* code) {
+  if (barrier_.arrived == 0) {
+    barrier_ = {0, 0, vote, at};
+  } else if (!same_place(barrier_.at, at)) [[unlikely]] {
+    refuse_barrier(at);
+  }
+  ++barrier_.arrived;
+  barrier_.count += predicate != 0;
+  thread_[current_].state = State::barrier;
   thread_[current_].at = at;
   thread_[current_].code = code;
-  if (++grid_waiting_ == live_) grid_arrive();
-  wait();
-}
-
-void BlockRunner::grid_arrive() {
-  note_progress();
-  grid_generation_ = run_->generation.load();
-  const bool completes = run_->arrived_blocks.fetch_add(1) + 1 == run_->blocks;
-  if (observer_ != nullptr) observer_->grid_barrier(completes);
-  if (completes) {
-    run_->arrived_blocks.store(0);
-    run_->generation.fetch_add(1);
-  }
-}
-
-void* BlockRunner::cluster_shared_memory(void* own, unsigned rank, Where at) {
-  const auto offset = static_cast<std::byte*>(own) - static_cast<std::byte*>(dynamic_shared_.data());
-  if (offset < 0 || static_cast<std::size_t>(offset) >= run_->grid.shared_bytes)
-    fault("the address to find in another block is not in this block's dynamic shared memory", at);
-  if (rank >= run_->cluster_shared.size())
-    fault(fmt::format("block {} of a cluster of {}", rank, run_->cluster_shared.size()), at);
-  void* const there = run_->cluster_shared[rank].load();
-  if (!there)
-    fault(fmt::format("block {} of the cluster has not begun or has ended; a cluster_sync must keep it there",
-                      rank),
-          at);
-  return static_cast<std::byte*>(there) + offset;
-}
-
-void BlockRunner::spin_turn(Where at) {
-  spinners_.push_back(static_cast<std::uint16_t>(current_));
-  wait_as(State::spin, at);
-}
-
-void BlockRunner::pause_turn(Where at) {
-  dirty_ = true;
-  spin_turn(at);
-}
-
-// Nobody in this block can run: all wait, or spin. Another block may wake them; if all blocks are like this
-// one and nothing has changed since everybody looked, it is a deadlock.
-void BlockRunner::idle() {
-  GridRun::Idle& mine = run_->runners[self_];
-  if (grid_waiting_ > 0 && grid_waiting_ == live_ && run_->generation.load() != grid_generation_) {
-    grid_waiting_ = 0;
-    release_all(State::grid);
-    return;
-  }
-  if (spinners_.empty() && grid_waiting_ != live_) {
-    run_->stop_with(Fault::deadlock, "");
-    return;
-  }
-  if (dirty_) {
-    run_->progress.fetch_add(1);
-    futile_rounds_ = 0;
-  } else if (run_->progress.load() == round_began_) {
-    mine.idle_at.store(round_began_);
-    if (run_->all_idle(round_began_)) {
-      run_->stop_with(Fault::deadlock, "");
-      return;
-    }
-    ++futile_rounds_;
-  }
-  if (futile_rounds_ > 64) {
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  } else if (futile_rounds_ > 0) {
-    std::this_thread::yield();
-  }
-  dirty_ = false;
-  round_began_ = run_->progress.load();
-  for (const unsigned thread : spinners_) push_ready(thread);
-  spinners_.clear();
-}
-// ---- for the observer -------------------------------------------------------------------------------------
-
-unsigned BlockRunner::able_to_run(unsigned warp) const {
-  unsigned lanes = 0;
-  for (unsigned t = warp * kLanes; t < std::min(warp * kLanes + kLanes, threads_in_block_); ++t) {
-    const State state = thread_[t].state;
-    if (state == State::fresh || state == State::ready || state == State::running) lanes |= 1u << t % kLanes;
-  }
-  return lanes;
-}
-
-void BlockRunner::let_others_run() {
   const unsigned self = current_;
-  thread_[self].state = State::ready;
-  push_ready(self);
-  // Those that have not started come first here: elsewhere they come after all that can go on.
-  const int next = next_fresh_ < threads_in_block_ ? order_[next_fresh_++] : take_next();
-  hand_over(*thread_[self].fiber, next);
+  if (barrier_.arrived == live_) release_barrier();
+  wait();
+  return static_cast<int>(thread_[self].out);
 }
 
-void BlockRunner::leave() {
-  hand_over(*fiber_, -1);
-  std::terminate();
+void BlockRunner::refuse_barrier(Where at) {
+  std::string what = fmt::format(
+      "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of the "
+      "block must reach the same __syncthreads",
+      waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at));
+  fault(std::move(what), at);
 }
+
+void BlockRunner::release_barrier() {
+  unsigned result = 0;
+  if (barrier_.vote == Vote::count) result = barrier_.count;
+  if (barrier_.vote == Vote::all) result = barrier_.count == barrier_.arrived;
+  if (barrier_.vote == Vote::any) result = barrier_.count > 0;
+  for (Thread& t : thread_)
+    if (t.state == State::barrier) t.out = result;
+  barrier_.arrived = 0;
+  if (observer_ != nullptr) observer_->barrier(barrier_.at);
+  release_all(State::barrier);
+}
+
+// ---- meetings of a warp -----------------------------------------------------------------------------------
+
+std::uint64_t BlockRunner::meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Where at,
+                                const void* code) {
+  Warp& warp = warp_[current_ / 32];
+  const unsigned bit = 1u << (current_ % 32);
+  if (!(mask & bit)) [[unlikely]]
+    refuse_mask(mask, at);
+  unsigned slot = 0;
+  while (slot < warp.meetings && warp.meeting[slot].mask != mask) ++slot;
+  check_meeting(warp, op, mask, at);
+  if (slot == warp.meetings) warp.meeting[warp.meetings++] = {op, mask, 0, at};
+  warp.meeting[slot].arrived |= bit;
+
+  const unsigned self = current_;
+  Thread& t = thread_[self];
+  t.in = value;
+  t.source = source;
+  t.mask = mask;
+  t.state = State::warp;
+  t.at = at;
+  t.code = code;
+  if (warp.meeting[slot].arrived == (mask & warp.live)) release_meeting(warp, slot);
+  wait();
+  return thread_[self].out;
+}
+
+// Refuses what can only end badly: lanes of one mask in different calls, or lanes that wait for each other
+// with different masks.
+void BlockRunner::check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at) {
+  const unsigned lane = current_ % 32;
+  for (unsigned i = 0; i < warp.meetings; ++i) {
+    const Meeting& other = warp.meeting[i];
+    const bool one_call = other.mask == mask && other.op == op && same_place(other.at, at);
+    const bool wait_for_each_other = (other.mask >> lane & 1) != 0 && (other.arrived & mask) != 0;
+    if (!one_call && wait_for_each_other) [[unlikely]]
+      refuse_meeting(other, mask, at);
+  }
+}
+
+void BlockRunner::refuse_mask(unsigned mask, Where at) {
+  fault(
+      fmt::format("a wrong mask: lane {} calls a warp function with mask {:#010x}, which does not contain it",
+                  current_ % 32, mask),
+      at);
+}
+
+void BlockRunner::refuse_meeting(const Meeting& other, unsigned mask, Where at) {
+  const unsigned lane = current_ % 32, first = current_ - lane;
+  std::string what = fmt::format(
+      "a wrong mask or a diverged warp: lane {} calls here with mask {:#010x}, while {} in the call "
+      "at {} with mask {:#010x}; all lanes of a mask must make the same call with the same mask",
+      lane, mask, waiters(State::warp, first, std::min(first + 32, threads_in_block_)), file_line(other.at),
+      other.mask);
+  fault(std::move(what), at);
+}
+
+namespace {
+
+std::uint64_t combine(WarpOp op, std::uint64_t a, std::uint64_t b) {
+  const auto ua = static_cast<std::uint32_t>(a), ub = static_cast<std::uint32_t>(b);
+  const auto sa = static_cast<std::int32_t>(ua), sb = static_cast<std::int32_t>(ub);
+  if (op == WarpOp::add_u32) return ua + ub;
+  if (op == WarpOp::min_u32) return std::min(ua, ub);
+  if (op == WarpOp::max_u32) return std::max(ua, ub);
+  if (op == WarpOp::min_s32) return static_cast<std::uint32_t>(std::min(sa, sb));
+  if (op == WarpOp::max_s32) return static_cast<std::uint32_t>(std::max(sa, sb));
+  if (op == WarpOp::and_u32) return ua & ub;
+  if (op == WarpOp::or_u32) return ua | ub;
+  return op == WarpOp::xor_u32 ? ua ^ ub : 0;
+}
+
+constexpr std::uint64_t kJunk64 = std::uint64_t{kJunk} << 32 | kJunk;
+
+}  // namespace
+
+void BlockRunner::multiply_tiles_of(const Thread* lanes, const Meeting& m) {
+  if (m.arrived != ~0u) {
+    run_->stop_with(
+        Fault::device,
+        fmt::format("{}a product of tiles by a part of a warp: lanes {:#010x} came, and the others "
+                    "have exited; all 32 lanes must call it",
+                    place(m.at), m.arrived));
+    return;
+  }
+  std::array<TileOperands, 32> operands;
+  for (unsigned lane = 0; lane < 32; ++lane)  // they lie on its stack while it waits
+    operands[lane] = *reinterpret_cast<const TileOperands*>(static_cast<std::uintptr_t>(lanes[lane].in));
+  multiply(operands);
+}
+
+void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
+  const Meeting m = warp.meeting[slot];
+  warp.meeting[slot] = warp.meeting[--warp.meetings];
+  const auto number = static_cast<unsigned>(&warp - warp_.data());
+  Thread* const lanes = &thread_[number * 32];
+  if (observer_ != nullptr) observer_->meet(number, m.arrived, m.arrived == warp.live, m.at);
+  const auto each = [&](auto visit) { each_lane(m.arrived, visit); };
+
+  std::uint64_t same_for_all = 0;
+  const unsigned first = first_lane(m.arrived);
+  if (m.op == WarpOp::ballot) {
+    each([&](unsigned lane) { same_for_all |= lanes[lane].in << lane; });
+  } else if (m.op == WarpOp::tiles) {
+    multiply_tiles_of(lanes, m);
+  } else if (m.op >= WarpOp::add_u32) {
+    same_for_all = lanes[first].in;
+    each([&](unsigned l) {
+      same_for_all = l == first ? same_for_all : combine(m.op, same_for_all, lanes[l].in);
+    });
+  }
+  each([&](unsigned lane) {
+    Thread& t = lanes[lane];
+    t.state = State::ready;
+    t.out = same_for_all;
+    if (m.op == WarpOp::shuffle) {
+      t.out = t.source < 32 && (m.arrived >> t.source & 1) != 0 ? lanes[t.source].in : kJunk64;
+    } else if (m.op == WarpOp::match_any) {
+      each([&](unsigned other) { t.out |= std::uint64_t{lanes[other].in == t.in} << other; });
+    }
+  });
+
+  const auto base = static_cast<unsigned>(lanes - thread_.data());
+  if (run_->schedule.kind == Schedule::Kind::reverse) {
+    for (unsigned rest = m.arrived; rest != 0;) {
+      const auto lane = 31u - static_cast<unsigned>(std::countl_zero(rest));
+      push_ready(base + lane);
+      rest &= ~(1u << lane);
+    }
+  } else {
+    each([&](unsigned lane) { push_ready(base + lane); });
+  }
+  note_progress();
+}
+
+// ---- the device functions' entry points -------------------------------------------------------------------
+
+namespace {
+
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_host(const char* function, Where at) {
+  fail("{}: {} outside a kernel; it exists in device code only", file_line(at), function);
+}
+
+BlockRunner& runner_or_throw(const char* function, Where at) {
+  if (!t_local.runner) [[unlikely]]
+    refuse_host(function, at);
+  return *t_local.runner;
+}
+
+}  // namespace
+
+int block_barrier(Vote vote, int predicate, Where at) {
+  return runner_or_throw("__syncthreads", at).block_barrier(vote, predicate, at, __builtin_return_address(0));
+}
+std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at) {
+  return runner_or_throw("a warp function", at).meet(op, mask, value, lane, at, __builtin_return_address(0));
+}
+void multiply_tiles(TileOperands mine, Where at) {
+  runner_or_throw("multiply_tiles", at)
+      .meet(WarpOp::tiles, ~0u, reinterpret_cast<std::uintptr_t>(&mine), 0, at, __builtin_return_address(0));
+}
+void spin_turn(Where at) { runner_or_throw("a waiting loop", at).spin_turn(at); }
+void spin_end() { runner_or_throw("a waiting loop", Where::current()).spin_end(); }
+void pause_turn(Where at) { runner_or_throw("a waiting loop", at).pause_turn(at); }
+void grid_barrier(Where at) {
+  runner_or_throw("grid_sync", at).grid_barrier(at, __builtin_return_address(0));
+}
+void* cluster_shared_memory(void* own, unsigned rank, Where at) {
+  return runner_or_throw("cluster_shared", at).cluster_shared_memory(own, rank, at);
+}
+void* dynamic_shared_memory() {
+  return runner_or_throw("dynamic_shared", Where::current()).dynamic_shared_memory();
+}
+unsigned lane_of_thread() { return runner_or_throw("a warp function", Where::current()).lane(); }
+void device_fault(std::string what, Where at) {
+  if (!t_local.runner) throw Error(fmt::format("{}: {}", file_line(at), what));
+  t_local.runner->fault(std::move(what), at);
+}
+
+int compute_capability() { return device().major * 10 + device().minor; }
+
+void require_capability(int needed, const char* what, Where at) {
+  if (compute_capability() >= needed) return;
+  device_fault(fmt::format("{} needs compute capability {}.{}; this device has {}.{}", what, needed / 10,
+                           needed % 10, device().major, device().minor),
+               at);
+}
+
+void misaligned_access(const void* p, std::size_t alignment, Where at) {
+  device_fault(fmt::format("a misaligned access: {} is no multiple of {} bytes", p, alignment), at);
+}
+
+void trace_atomic(const volatile void* p, unsigned bytes, AtomicHow how) {
+  t_local.observer->change(p, bytes, how, __builtin_return_address(0));
+  t_local.in_atomic = true;
+}
+void trace_next(const volatile void* p, AtomicHow how) { t_local.observer->next_is_atomic(p, how); }
+void trace_fence(Scope scope) { t_local.observer->fence(scope); }
+void trace_look(bool begins) { t_local.observer->look(begins); }
 
 }  // namespace stages::simt

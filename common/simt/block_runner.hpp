@@ -51,7 +51,6 @@ class BlockRunner {
   // For the observer.
   GridRun& launch() { return *run_; }
   unsigned threads() const { return threads_in_block_; }
-  unsigned running() const { return current_; }
   /// Where a waiting thread goes on.
   const void* code_of(unsigned thread) const { return thread_[thread].code; }
   /// The lanes of a warp that neither wait nor have exited.

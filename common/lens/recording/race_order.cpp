@@ -174,33 +174,10 @@ void RaceDetector::note_atomic(Block& block, unsigned thread, std::uint64_t addr
   }
 }
 
-bool RaceDetector::before_launch(std::uint32_t phase) const {
-  const void* const stream = stream_of_[phase];
-  if (stream == stream_) return true;
-  const auto known = before_.find(stream);
-  return known != before_.end() && known->second >= phase;
-}
-
-bool RaceDetector::ordered(const Epoch& before, const Block& block, unsigned thread) const {
-  if (before.phase != phase_) return before.phase >= first_phase_ || before_launch(before.phase);
-  if (before.block == block.number) {
-    if (before.thread == thread) return true;
-    // A barrier says nothing of what a thread stored that ended before it.
-    const std::uint32_t left_at = block.near[before.thread].left_at;
-    if (left_at != 0 && before.clock >= left_at && before.access != Access::load) return false;
-    if (before.clock < block.floor) return true;
-    const unsigned warp = thread / kLanes;
-    if (before.thread / kLanes == warp) {
-      if (before.clock < block.warp_floor[warp]) return true;
-      if (block.in_parts[warp] != 0 && before.clock < block.of_lane[thread][before.thread % kLanes])
-        return true;
-    }
-  }
-  const Known& known = block.far[thread].known;
-  if (!known) return false;
-  return before.clock < known->of(clock_of(before.block, before.thread)) ||
-         before.clock < known->of(clock_of(before.block, kFloor)) ||
-         before.clock < known->of(clock_of(before.block, kWarps + before.thread / kLanes));
+bool RaceDetector::knows(const Knowledge& known, const Epoch& before) {
+  return before.clock < known.of(clock_of(before.block, before.thread)) ||
+         before.clock < known.of(clock_of(before.block, kFloor)) ||
+         before.clock < known.of(clock_of(before.block, kWarps + before.thread / kLanes));
 }
 
 }  // namespace stages::simt

@@ -228,6 +228,32 @@ void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, 
   if (how != nullptr) note_atomic(block, thread, address, access, *how);
 }
 
+bool RaceDetector::before_launch(std::uint32_t phase) const {
+  const void* const stream = stream_of_[phase];
+  if (stream == stream_) return true;
+  const auto known = before_.find(stream);
+  return known != before_.end() && known->second >= phase;
+}
+
+bool RaceDetector::ordered(const Epoch& before, const Block& block, unsigned thread) const {
+  if (before.phase != phase_) return before.phase >= first_phase_ || before_launch(before.phase);
+  if (before.block == block.number) {
+    if (before.thread == thread) return true;
+    // A barrier says nothing of what a thread stored that ended before it.
+    const std::uint32_t left_at = block.near[before.thread].left_at;
+    if (left_at != 0 && before.clock >= left_at && before.access != Access::load) return false;
+    if (before.clock < block.floor) return true;
+    const unsigned warp = thread / kLanes;
+    if (before.thread / kLanes == warp) {
+      if (before.clock < block.warp_floor[warp]) return true;
+      if (block.in_parts[warp] != 0 && before.clock < block.of_lane[thread][before.thread % kLanes])
+        return true;
+    }
+  }
+  const Known& known = block.far[thread].known;
+  return known != nullptr && knows(*known, before);
+}
+
 bool RaceDetector::check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
                          std::uint64_t address, unsigned bytes) {
   if (before.phase == 0) return true;

@@ -180,6 +180,7 @@ class RaceDetector {
   Page* page_of(std::uint64_t address, std::uint64_t code);
   static std::size_t most_cells();
   bool ordered(const Epoch& before, const Block& block, unsigned thread) const;
+  static bool knows(const Knowledge& known, const Epoch& before);
   /// What threads know who meet: `far` is one's.
   static void join(Block::Far& into, const Block::Far& far);
   bool before_launch(std::uint32_t phase) const;

@@ -185,6 +185,7 @@ bool Recorder::interrupt(std::thread& hanging) {
 // ---- what happens in a block ------------------------------------------------------------------------------
 
 void BlockRecorder::begin_launch() {
+  stop_ = &runner_.launch().stop;
   races_ = all_.races();
   counting_ = all_.launch() != nullptr;
   if (counting_) tracer_.begin_launch(*all_.launch(), runner_.threads());
@@ -211,6 +212,7 @@ void BlockRecorder::end_block(bool dropped) {
 }
 
 void BlockRecorder::enter(unsigned thread, Span stack) {
+  running_ = thread;
   stack_ = stack;
   if (counting_) tracer_.enter(thread, stack);
 }
@@ -250,16 +252,16 @@ void BlockRecorder::change(const volatile void* p, unsigned bytes, AtomicHow how
 }
 
 void BlockRecorder::fence(Scope scope) {
-  if (races_) races_->fence(clocks_, runner_.running(), scope);
+  if (races_) races_->fence(clocks_, running_, scope);
 }
 
 void BlockRecorder::look(bool begins) {
-  if (races_) clocks_.near[runner_.running()].looks = begins;
+  if (races_) clocks_.near[running_].looks = begins;
 }
 
 void BlockRecorder::note(const volatile void* p, unsigned bytes, Access access, const void* code) {
   last_code_ = code;
-  if (runner_.launch().stop.load(std::memory_order_relaxed) != Fault::none) [[unlikely]]
+  if (stop_->load(std::memory_order_relaxed) != Fault::none) [[unlikely]]
     leave(code_address(code));
   const bool atomic = next_atomic_.first == p;
   next_atomic_.first = nullptr;
@@ -271,7 +273,7 @@ void BlockRecorder::look_for_race(const volatile void* p, unsigned bytes, Access
                                   const void* code) {
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   if (!stack_.holds(address))
-    races_->access(clocks_, runner_.running(), address, bytes, access, how, code_address(code));
+    races_->access(clocks_, running_, address, bytes, access, how, code_address(code));
 }
 
 void BlockRecorder::count(const volatile void* p, unsigned bytes, Access access, const void* code) {
@@ -283,7 +285,7 @@ void BlockRecorder::count(const volatile void* p, unsigned bytes, Access access,
 // The running thread has done so much since its warp met that there is no room to note more. The others of
 // the warp are let come as far; what they have in common is then put together.
 void BlockRecorder::make_room() {
-  const unsigned warp = runner_.running() / kLanes, open = runner_.able_to_run(warp);
+  const unsigned warp = running_ / kLanes, open = runner_.able_to_run(warp);
   bool others = false;
   each_lane(open, [&](unsigned lane) { others |= !tracer_.full(warp * kLanes + lane); });
   if (others) {

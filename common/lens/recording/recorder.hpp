@@ -1,6 +1,7 @@
 #pragma once
 // The lens as an observer of the executor: counts what kernels do, and looks for races, or does one of the two.
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -102,15 +103,19 @@ class BlockRecorder final : public BlockObserver {
   void put_all_together();
   [[noreturn]] void leave(std::uint64_t code);
 
+  // What each access needs comes first, in few lines of the cache.
+  const std::atomic<Fault>* stop_ = nullptr;  ///< of the launch
+  RaceDetector* races_ = nullptr;
+  unsigned running_ = 0;  ///< the thread that runs, ...
+  bool counting_ = false;
+  Span stack_;                       ///< ... its stack, ...
+  const void* last_code_ = nullptr;  ///< ... and where its last access was
+  std::pair<const volatile void*, AtomicHow> next_atomic_{};
+  RaceDetector::Block clocks_;
+
   Recorder& all_;
   BlockRunner& runner_;
-  bool counting_ = false;
   Tracer tracer_;
-  RaceDetector* races_ = nullptr;
-  RaceDetector::Block clocks_;
-  Span stack_;                       ///< of the running thread
-  const void* last_code_ = nullptr;  ///< of its last access
-  std::pair<const volatile void*, AtomicHow> next_atomic_{};
   Crash crash_;
   std::uint64_t left_at_ = 0;  ///< the code at which the running thread was ended; 0: it was not
   std::unique_ptr<std::byte[]> signal_stack_;
