@@ -39,13 +39,18 @@ std::string skip_reason(const Entry& entry, const Problem& problem, Exec& exec, 
 
 }  // namespace
 
-Size size_from_environment() {
+Pass pass_from_environment() {
   const std::string word = environment("STAGES_BATTERY");
-  if (word.empty() || word == "full") return Size::full;
-  if (word == "small") return Size::small;
-  if (word == "brief") return Size::brief;
-  if (word == "sweep") return Size::sweep;
+  if (word.empty() || word == "full") return Pass::full;
+  if (word == "small") return Pass::small;
+  if (word == "brief") return Pass::brief;
+  if (word == "sweep") return Pass::sweep;
   fail("STAGES_BATTERY is '{}'; set it to small, brief, full or sweep", word);
+}
+
+std::vector<Case> cases(Op op, Pass pass) {
+  if (pass == Pass::sweep) return chosen(sweep(op));
+  return cases(op, is_half(pass) ? Size::small : Size::full);
 }
 
 std::string Tally::text() const {
@@ -91,11 +96,11 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
 }
 
 template <class T>
-Tally run(const Entry& entry, Exec& exec, Size size, Limits limits, CheckOptions options,
+Tally run(const Entry& entry, Exec& exec, Pass pass, Limits limits, CheckOptions options,
           const std::function<bool(const Case&, const Tally&)>& go_on) {
   Tally tally;
-  if (size == Size::sweep || size == Size::brief) options.quick = true;
-  if (size == Size::sweep) limits.work = std::min(limits.work, 1e6);
+  if (pass == Pass::sweep || pass == Pass::brief) options.quick = true;
+  if (pass == Pass::sweep) limits.work = std::min(limits.work, 1e6);
   bool other_type = std::is_same_v<T, double>;
   const auto with = [&](auto problem) {
     if (exec.communicator().rank() != 0) {
@@ -104,8 +109,8 @@ Tally run(const Entry& entry, Exec& exec, Size size, Limits limits, CheckOptions
     }
     check_on(entry, problem, exec, limits, options, tally);
   };
-  for (const Case& c : cases(entry.op, size)) {
-    if (size == Size::sweep && !c.both_types && std::exchange(other_type, !other_type)) continue;
+  for (const Case& c : cases(entry.op, pass)) {
+    if (pass == Pass::sweep && !c.both_types && std::exchange(other_type, !other_type)) continue;
     with_problem<T>(c, with);
     if (go_on && !go_on(c, tally)) break;
   }
@@ -161,9 +166,9 @@ std::vector<std::string> data_files() {
 #define STAGES_INSTANTIATE(P) \
   template void check_on(const Entry&, const P&, Exec&, const Limits&, const CheckOptions&, Tally&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
-template Tally run<float>(const Entry&, Exec&, Size, Limits, CheckOptions,
+template Tally run<float>(const Entry&, Exec&, Pass, Limits, CheckOptions,
                           const std::function<bool(const Case&, const Tally&)>&);
-template Tally run<double>(const Entry&, Exec&, Size, Limits, CheckOptions,
+template Tally run<double>(const Entry&, Exec&, Pass, Limits, CheckOptions,
                            const std::function<bool(const Case&, const Tally&)>&);
 
 }  // namespace stages::battery

@@ -10,8 +10,16 @@
 
 namespace stages::battery {
 
+/// The small half; that by the quick check, for passes that look for something else; all; and the sweep, which
+/// has hundreds of others, size by size and width by width.
+enum class Pass { small, brief, full, sweep };
+inline bool is_half(Pass pass) { return pass == Pass::small || pass == Pass::brief; }
 /// What STAGES_BATTERY says. Throws Error for any other word.
-Size size_from_environment();
+Pass pass_from_environment();
+
+std::vector<Case> sweep(Op op);
+/// Those that STAGES_BATTERY_ONLY leaves.
+std::vector<Case> cases(Op op, Pass pass);
 
 /// Beyond these an entry does not run a case; its skip says the number.
 struct Limits {
@@ -38,7 +46,7 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
 
 /// All cases of the entry's operation with values of type T; `go_on`, if any, is asked after each of them.
 template <class T>
-Tally run(const Entry& entry, Exec& exec, Size size, Limits limits = {}, CheckOptions options = {},
+Tally run(const Entry& entry, Exec& exec, Pass pass, Limits limits = {}, CheckOptions options = {},
           const std::function<bool(const Case&, const Tally&)>& go_on = {});
 
 /// What is wrong with chains of an SpGEMM entry, whose rows get narrower each round, or wider, and begin

@@ -30,7 +30,7 @@ namespace stages {
 namespace {
 
 using battery::Limits;
-using battery::Size;
+using battery::Pass;
 using battery::Tally;
 
 const Registry& registry() {
@@ -72,8 +72,8 @@ std::string ruled_out(const Tally& tally, bool single_precision) {
 
 /// How many cases each entry ran when that was recorded, by its name, type and size: to refuse more than then
 /// is a fault, too. On the executor's own device, and but for vendor libraries, which differ between places.
-void expect_as_many_as_recorded(const std::string& who, Size size, int ran) {
-  if (std::getenv("STAGES_DEVICE") != nullptr || battery::least_cases() == 0 || is_half(size)) return;
+void expect_as_many_as_recorded(const std::string& who, Pass pass, int ran) {
+  if (std::getenv("STAGES_DEVICE") != nullptr || battery::least_cases() == 0 || is_half(pass)) return;
   static const std::map<std::string, int> recorded = [] {
     std::map<std::string, int> all;
     std::ifstream file(STAGES_CASES_RUN);
@@ -82,7 +82,7 @@ void expect_as_many_as_recorded(const std::string& who, Size size, int ran) {
       all[fmt::format("{} {} {}", name, type, of)] = count;
     return all;
   }();
-  const std::string key = who + (size == Size::full ? " full" : " sweep");
+  const std::string key = who + (pass == Pass::full ? " full" : " sweep");
   const auto found = recorded.find(key);
   EXPECT_TRUE(found != recorded.end() && found->second == ran)
       << "cases run, for data/cases_run.txt: " << key << ' ' << ran;
@@ -95,19 +95,19 @@ TEST_P(EveryEntry, PassesTheBattery) {
   if (entry.needs.gpu && machine().gpu == nullptr) GTEST_SKIP() << "needs a GPU, and " << machine().no_gpu;
   if (entry.needs.mpi) GTEST_SKIP() << "tests/mpi runs it, on 1 to 7 ranks";
   Exec& exec = machine().of(entry);
-  const Size size = battery::size_from_environment();
+  const Pass pass = battery::pass_from_environment();
   const std::string who = fmt::format("{} {}", entry.name, GetParam().single_precision ? "f32" : "f64");
   const auto go_on = [&](const battery::Case& c, const Tally& so_far) {
     note_reached(who, c.name);
     return so_far.failures.empty() || !testing::GTEST_FLAG(fail_fast);
   };
-  const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, size, {}, {}, go_on)
-                                                  : battery::run<double>(entry, exec, size, {}, {}, go_on);
+  const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, pass, {}, {}, go_on)
+                                                  : battery::run<double>(entry, exec, pass, {}, {}, go_on);
   if (const std::string reason = ruled_out(tally, GetParam().single_precision); !reason.empty())
     GTEST_SKIP() << reason;
   EXPECT_EQ(tally.objection(battery::least_cases()), "");
   if (!entry.is_vendor() && (!entry.needs.gpu || exec.simulated()))
-    expect_as_many_as_recorded(who, size, tally.ran);
+    expect_as_many_as_recorded(who, pass, tally.ran);
   for (const std::string& skip : tally.skips) std::cout << "  skipped " << skip << '\n';
 }
 
@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Battery, EveryEntry, testing::ValuesIn(entries_and_type
 template <class Problem>
 double metric_on_a_case(const Entry& entry, std::string_view name) {
   Exec& exec = machine().of(entry);
-  for (const battery::Case& c : battery::cases(entry.op, Size::small)) {
+  for (const battery::Case& c : battery::cases(entry.op, Pass::small)) {
     const auto problem = battery::make_problem<Problem>(c);
     if (entry.on<Problem>().look(problem, exec).refuse(problem, exec)) continue;
     for (const Metric& metric : entry.on<Problem>().prepare(problem, exec)->metrics())
@@ -202,7 +202,7 @@ void expect_values_work(const Entry& entry) {
       const Entry other = entry.with({{parameter.name, value}});
       EXPECT_EQ(metric_on_a_case<Problem>(other, parameter.name), value) << other.name;
       Tally tally;
-      for (const battery::Case& c : battery::cases(entry.op, Size::small)) {
+      for (const battery::Case& c : battery::cases(entry.op, Pass::small)) {
         if (c.n_cols <= kMostColumns)
           check_on(other, battery::make_problem<Problem>(c), machine().of(entry), {}, {}, tally);
       }
@@ -341,7 +341,7 @@ void check_file(const std::string& path) {
 TEST(RealMatrices, EveryOperationOnEveryFile) {
   const auto files = battery::data_files();
   if (files.empty()) GTEST_SKIP() << "STAGES_DATA names no directory of .mtx files";
-  const bool small = battery::size_from_environment() == Size::small;
+  const bool small = battery::pass_from_environment() == Pass::small;
   int read = 0;
   for (std::size_t k = 0; k < files.size(); k += small ? 5 : 1) {
     try {

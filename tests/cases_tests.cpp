@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-using battery::Size;
+using battery::Pass;
 using battery::Tally;
 
 /// Refuses everything, not always with a number.
@@ -40,7 +40,7 @@ TEST(Battery, ARefusalNeedsANumber) {
   Exec exec;
   Registry entries;
   entries.add<Refuses>({.name = "x/refuses", .idea = "refuses"}, mutants::SpmvFault::none);
-  const Tally tally = battery::run<float>(entries.entries().front(), exec, Size::small);
+  const Tally tally = battery::run<float>(entries.entries().front(), exec, Pass::small);
   EXPECT_EQ(tally.ran, 0);
   EXPECT_GT(tally.skips.size(), tally.failures.size());
   ASSERT_FALSE(tally.failures.empty());
@@ -50,8 +50,8 @@ TEST(Battery, ARefusalNeedsANumber) {
 TEST(Battery, NamesAreUniqueAndTheSmallHalfIsPartOfTheWhole) {
   for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
     std::set<std::string> names, small_names;
-    for (const auto& c : battery::cases(op, Size::full)) EXPECT_TRUE(names.insert(c.name).second) << c.name;
-    for (const auto& c : battery::cases(op, Size::small)) EXPECT_TRUE(small_names.insert(c.name).second);
+    for (const auto& c : battery::cases(op, Pass::full)) EXPECT_TRUE(names.insert(c.name).second) << c.name;
+    for (const auto& c : battery::cases(op, Pass::small)) EXPECT_TRUE(small_names.insert(c.name).second);
     EXPECT_TRUE(std::ranges::includes(names, small_names));
     if (battery::least_cases() > 0) {
       EXPECT_GT(small_names.size(), names.size() / 4);
@@ -63,7 +63,7 @@ TEST(Battery, NamesAreUniqueAndTheSmallHalfIsPartOfTheWhole) {
 TEST(Battery, MatricesAreWhatTheirNamesSay) {
   using namespace matrices;
   for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
-    for (const auto& c : battery::cases(op, Size::full)) {
+    for (const auto& c : battery::cases(op, Pass::full)) {
       EXPECT_NO_THROW(require_canonical(c.a(), c.name.c_str()));
       if (c.b) {
         EXPECT_NO_THROW(require_canonical(c.b(), c.name.c_str()));
@@ -90,9 +90,9 @@ TEST(Battery, UnknownSizesAreRefused) {
   const char* const before = std::getenv("STAGES_BATTERY");
   const std::string kept = before == nullptr ? "" : before;
   setenv("STAGES_BATTERY", "tiny", 1);
-  EXPECT_THROW(battery::size_from_environment(), Error);
+  EXPECT_THROW(battery::pass_from_environment(), Error);
   setenv("STAGES_BATTERY", "small", 1);
-  EXPECT_EQ(battery::size_from_environment(), Size::small);
+  EXPECT_EQ(battery::pass_from_environment(), Pass::small);
   setenv("STAGES_BATTERY", kept.c_str(), 1);
 }
 

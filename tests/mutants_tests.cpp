@@ -188,7 +188,7 @@ Tally check(const Entry& entry, const Case& c) {
 /// The cases on which a fault is looked for.
 std::vector<Case> cases_for(const Mutant& m) {
   std::vector<Case> cases = m.extra;
-  for (Case& c : battery::cases(m.entry.op, battery::Size::small)) cases.push_back(std::move(c));
+  for (Case& c : battery::cases(m.entry.op, battery::Pass::small)) cases.push_back(std::move(c));
   return cases;
 }
 
@@ -261,12 +261,12 @@ TEST(Claims, WhatIsNotClaimedIsNotDemanded) {
   Exec exec;
   for (const SpmvFault fault : {SpmvFault::order_by_run, SpmvFault::order_by_parity}) {
     const Entry entry = entry_with<mutants::FaultySpmv>("e", fault, {.bitwise_reproducible = false});
-    const Tally tally = battery::run<float>(entry, exec, battery::Size::small);
+    const Tally tally = battery::run<float>(entry, exec, battery::Pass::small);
     EXPECT_TRUE(tally.failures.empty()) << tally.text();
   }
   const Entry drops =
       entry_with<mutants::FaultyGustavson>("e", GustavsonFault::drops_zeros, {.drops_exact_zeros = true});
-  const Tally tally = battery::run<double>(drops, exec, battery::Size::small);
+  const Tally tally = battery::run<double>(drops, exec, battery::Pass::small);
   EXPECT_TRUE(tally.failures.empty()) << tally.text();
 }
 

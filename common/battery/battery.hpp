@@ -3,7 +3,7 @@
 // of them: the same cases serve serial code, ranks, and kernels on a GPU or on the executor.
 //
 // The small half keeps one case of each kind, for runs that multiply time, such as sanitizers and shuffled
-// thread orders; the sweep has hundreds of others, size by size and width by width (sweep.cpp).
+// thread orders. (What tests give entries beside these, size by size, is in tests/sweep.cpp.)
 // STAGES_BATTERY_ONLY=TEXT keeps the cases whose name holds TEXT.
 
 #include <functional>
@@ -14,16 +14,14 @@
 
 namespace stages::battery {
 
-/// A half of the cases; that by the quick check, for passes that look for something else; all; sizes in turn.
-enum class Size { small, brief, full, sweep };
-inline bool is_half(Size size) { return size == Size::small || size == Size::brief; }
+enum class Size { small, full };
 
 /// One problem, without its type of value. Fields of other operations are not looked at.
 struct Case {
   std::string name;  ///< unique within its operation
   Op op = Op::spmv;
   bool small = false;       ///< belongs to the small half
-  bool both_types = false;  ///< of the sweep, others being for one type of value, in turns
+  bool both_types = false;  ///< of tests/sweep.cpp, whose others are for one type of value, in turns
   std::function<Csr<double>()> a = {};
   std::function<Csr<double>()> b = {};  ///< SpGEMM
 
@@ -42,8 +40,8 @@ struct Case {
 /// The cases of `op` that `size` and STAGES_BATTERY_ONLY leave.
 std::vector<Case> cases(Op op, Size size);
 
-/// Those of Size::sweep.
-std::vector<Case> sweep(Op op);
+/// Those of them whose name holds what STAGES_BATTERY_ONLY says.
+std::vector<Case> chosen(std::vector<Case> cases);
 
 /// The problem of a case. Problem::kOp must be the case's operation.
 template <class Problem>

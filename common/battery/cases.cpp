@@ -1,4 +1,5 @@
-// The cases of the battery: each kind of matrix and of parameters. Sizes and widths one by one are the sweep's.
+// The cases of the battery: each kind of matrix and of parameters. Sizes and widths one by one are in
+// tests/sweep.cpp.
 
 #include <cstdlib>
 
@@ -277,19 +278,18 @@ void add_spgemm(std::vector<Case>& out) {
 }  // namespace
 
 std::vector<Case> cases(Op op, Size size) {
-  const char* const only = std::getenv("STAGES_BATTERY_ONLY");
   std::vector<Case> out;
-  if (size == Size::sweep) {
-    out = sweep(op);
-  } else {
-    if (op == Op::spmv) add_spmv(out);
-    if (op == Op::spmm) add_spmm(out);
-    if (op == Op::spgemm) add_spgemm(out);
-  }
-  std::erase_if(out, [&](const Case& c) {
-    return (is_half(size) && !c.small) || (only != nullptr && c.name.find(only) == std::string::npos);
-  });
-  return out;
+  if (op == Op::spmv) add_spmv(out);
+  if (op == Op::spmm) add_spmm(out);
+  if (op == Op::spgemm) add_spgemm(out);
+  if (size == Size::small) std::erase_if(out, [](const Case& c) { return !c.small; });
+  return chosen(std::move(out));
+}
+
+std::vector<Case> chosen(std::vector<Case> cases) {
+  if (const char* const only = std::getenv("STAGES_BATTERY_ONLY"); only != nullptr)
+    std::erase_if(cases, [&](const Case& c) { return c.name.find(only) == std::string::npos; });
+  return cases;
 }
 
 }  // namespace stages::battery

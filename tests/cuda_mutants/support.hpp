@@ -50,7 +50,7 @@ template <class Problem, class RegistryFor>
 void expect_good_by_turns(RegistryFor registry_for) {
   GpuExec exec;
   std::size_t turn = 0;
-  for (const battery::Case& c : battery::cases(Problem::kOp, battery::Size::sweep)) {
+  for (const battery::Case& c : battery::cases(Problem::kOp, battery::Pass::sweep)) {
     if (!c.name.starts_with("mixed")) continue;
     const auto problem = battery::make_problem<Problem>(c);
     if (operand_elements(problem) > 20'000) continue;  // small parts make many steps of large ones

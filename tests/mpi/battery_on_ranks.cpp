@@ -105,11 +105,11 @@ bool takes_turns([[maybe_unused]] const World& world, [[maybe_unused]] const Ent
 
 /// Words: the part of an entry's name that chooses entries; none: all.
 MPI_TEST(battery) {
-  const battery::Size size = battery::size_from_environment();
+  const battery::Pass pass = battery::pass_from_environment();
   for (const Entry& entry : chosen(world)) {
     for (const bool single : {true, false}) {
-      const battery::Tally tally = single ? battery::run<float>(entry, world.of(entry), size)
-                                          : battery::run<double>(entry, world.of(entry), size);
+      const battery::Tally tally = single ? battery::run<float>(entry, world.of(entry), pass)
+                                          : battery::run<double>(entry, world.of(entry), pass);
       if (!world.root()) continue;
       const std::string objection = tally.objection(battery::least_cases());
       require(objection.empty(), "{} on {} ranks: {}", entry.name, world.ranks.size(), objection);
@@ -117,7 +117,7 @@ MPI_TEST(battery) {
                  tally.skips.size());
     }
   }
-  if (size == battery::Size::sweep) return;
+  if (pass == battery::Pass::sweep) return;
   // The battery's cases ask for C on the host; the other destinations where an entry has them.
   for (const Entry& entry : chosen(world)) {
     if (entry.op != Op::spgemm) continue;
@@ -129,7 +129,7 @@ MPI_TEST(battery) {
     for (const Destination destination : {Destination::distributed, Destination::one_gpu}) {
       for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3"})
         check_destination(world, entry, square_on_root<double>(world, spec), destination);
-      for (const battery::Case& c : battery::cases(Op::spgemm, battery::Size::small))
+      for (const battery::Case& c : battery::cases(Op::spgemm, battery::Pass::small))
         check_destination(
             world, entry,
             world.root() ? battery::make_problem<SpgemmProblem<double>>(c) : SpgemmProblem<double>{},

@@ -10,10 +10,10 @@
 #include <numeric>
 #include <optional>
 
-#include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/random.hpp"
+#include "tests/battery.hpp"
 
 namespace stages::battery {
 namespace {
