@@ -30,10 +30,10 @@ __global__ void two_arrays(TwoArrays<T> a, const T* x, T* y) {
   T* shared_x = dynamic_shared<T>();
   for (Index j = static_cast<Index>(threadIdx.x); j < a.cols; j += kBlock) shared_x[j] = x[j];
   __syncthreads();
-  const Offset row = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (row >= a.rows) return;
-  const Index* column = a.col_idx + row * a.row_nnz;
-  const T* value = a.values + row * a.row_nnz;
+  const unsigned row = blockIdx.x * kBlock + threadIdx.x;
+  if (row >= static_cast<unsigned>(a.rows)) return;
+  const Index* column = a.col_idx + Offset{row} * a.row_nnz;
+  const T* value = a.values + Offset{row} * a.row_nnz;
   T sum = 0;
 #pragma unroll 8
   for (Index k = 0; k < a.row_nnz; ++k) sum += value[k] * shared_x[column[k]];
