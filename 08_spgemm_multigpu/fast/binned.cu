@@ -87,7 +87,7 @@ class Binned final : public BinnedPlan<T> {
   }
 
   void count() override {
-    counted_ = false;
+    is_whole_ = false;
     if (split_) split_->count();
     {
       Phase phase(exec_, "analysis");
@@ -161,7 +161,7 @@ class Binned final : public BinnedPlan<T> {
                                                           mean(b_.entries(), b_.view().rows)));
       lanes_ = std::bit_ceil(
           static_cast<unsigned>(std::clamp(mean(kept_.entries.col_idx.size(), a_.rows) / 4, 1.0, 32.0)));
-      counted_ = false;
+      is_whole_ = false;
     }
   }
 
@@ -203,12 +203,12 @@ class Binned final : public BinnedPlan<T> {
     bins_.rows = passes_.list();
   }
 
-  /// The tallies are 0 the first time after count().
+  /// The tallies are 0 the first time after analyse().
   void bin_for_multiplying(Index first_row, Index end_row) {
     passes_.choose_multiplying(first_row, end_row);
     wait_for_bins(Pass::multiplying, first_row, end_row);
-    counted_ = first_row == 0 && end_row == a_.rows;
-    if (counted_) sizes_whole_ = bins_.sizes;
+    is_whole_ = first_row == 0 && end_row == a_.rows;
+    if (is_whole_) sizes_whole_ = bins_.sizes;
   }
   void bin_again(Index first_row, Index end_row) {
     passes_.clear_tallies();
@@ -237,7 +237,7 @@ class Binned final : public BinnedPlan<T> {
       return false;
     }
     Phase phase(exec_, "numeric");
-    if (!counted_) bin_again(0, a_.rows);
+    if (!is_whole_) bin_again(0, a_.rows);
     multiply_rows(0, a_.rows, {passes_.row_ptr().data(), 0, c_.col_idx.data(), c_.values.data()});
     return true;
   }
@@ -260,7 +260,7 @@ class Binned final : public BinnedPlan<T> {
   GpuExec& exec_;
   Rules asked_rules_;
   Offset products_for_rules_;
-  double most_bytes_;  ///< that C may take on the device
+  double most_bytes_;  ///< that C may take on the device; less once it did not fit
   Offset products_;
   unsigned first_lanes_, lanes_;  ///< of the first A, and of this one
   DeviceCsr<T, Ptr> a_;
@@ -270,7 +270,7 @@ class Binned final : public BinnedPlan<T> {
   Kept kept_;
   Bins bins_;
   std::array<Index, kForms> sizes_whole_ = {};
-  bool counted_ = false;  ///< bins_ holds all rows, by multiplying form
+  bool is_whole_ = false;  ///< bins_ holds all rows, by multiplying form
   NonZeros<T> c_;
   Batches<T> batches_;
   DeviceArray<Offset> shifted_row_ptr_;

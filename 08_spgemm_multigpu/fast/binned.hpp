@@ -44,12 +44,6 @@ class HalvesPlan : public SpgemmPlan<T> {
   bool is_counted_ = false;
 };
 
-/// A product as one graph (recorded.cu): to the current device. Null where it is not to be recorded, or where
-/// what it may need does not fit.
-template <class T>
-std::unique_ptr<HalvesPlan<T>> make_recorded(const SpgemmProblem<T>& problem, Exec& exec,
-                                             const Settings& settings);
-
 template <class T>
 class BinnedPlan : public HalvesPlan<T> {
  public:

@@ -14,7 +14,7 @@ class FactorB {
   explicit FactorB(const CsrView<T, Ptr>& b) : view_(b) {}
 
   const CsrView<T, Ptr>& view() const { return view_; }
-  /// Of its own; 0 where all are borrowed.
+  /// Of its own; 0 where all were borrowed from the start.
   std::size_t entries() const { return own_.col_idx.size(); }
 
   /// New values, which a B whose values are borrowed does not take.

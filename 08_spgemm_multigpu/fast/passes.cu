@@ -1,3 +1,5 @@
+// Which kernel computes the rows of a form, in each of the two passes.
+
 #include "08_spgemm_multigpu/fast/passes.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include "08_spgemm_multigpu/fast/recorded.hpp"
 
-#include "08_spgemm_multigpu/fast/binned.hpp"
 #include "08_spgemm_multigpu/fast/borrowed.hpp"
 #include "08_spgemm_multigpu/fast/passes.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"

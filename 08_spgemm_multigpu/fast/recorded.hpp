@@ -9,8 +9,7 @@
 
 #include <algorithm>
 
-#include "08_spgemm_multigpu/fast/rules.hpp"
-#include "common/harness/problem.hpp"
+#include "08_spgemm_multigpu/fast/binned.hpp"
 
 namespace stages::spgemm {
 
@@ -98,5 +97,11 @@ inline bool is_recorded(const Rules& rules, const Bounds& bounds, int sms) {
   return bounds.products > 0 && bounds.rows <= Offset{rules.recorded_rows_a_sm} * sms &&
          bounds.results <= rules.recorded_results;
 }
+
+/// A product as one graph on the current device. Null where it is not to be recorded, or where
+/// what it may need does not fit.
+template <class T>
+std::unique_ptr<HalvesPlan<T>> make_recorded(const SpgemmProblem<T>& problem, Exec& exec,
+                                             const Settings& settings);
 
 }  // namespace stages::spgemm

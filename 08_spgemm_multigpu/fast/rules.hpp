@@ -9,8 +9,9 @@
 
 namespace stages::spgemm {
 
-/// In the order of launches: what takes longest first. Counting (symbolic) and multiplying (numeric) use the
-/// same names. form_by_products() gives `windows` also where nothing is decided yet.
+/// In the order of launches: what takes longest first. (From sorted_256 on a row keeps the form that counted.)
+/// Counting (symbolic) and multiplying (numeric) use the same names. form_by_products() gives `windows` also
+/// where nothing is decided yet.
 enum class Form : unsigned char {
   windows,        ///< window_rows.cu: a bitmap; numeric: dense windows of columns, blocks of 16 warps
   ranked_spans,   ///< ranked_rows.cu, numeric only: a span of the columns after the other

@@ -44,7 +44,7 @@ class SplitRows {
 
   /// P B, and the results of the rows.
   void count();
-  /// The rows. P B again if values were loaded since it was computed.
+  /// The rows. P B again, but the first time after count().
   void multiply();
 
   Index size() const { return static_cast<Index>(rows_.size()); }
@@ -60,7 +60,7 @@ class SplitRows {
   std::vector<Offset> begins_, ends_;  ///< of the rows, in A's values
   DeviceArray<Index> on_device_;       ///< rows_
   std::unique_ptr<BinnedPlan<T>> sections_, sums_;
-  bool made_ = false;  ///< P B is of the values that are loaded
+  bool made_ = false;  ///< P B is of the values that are loaded, and not used yet
 };
 
 /// Device memory for the split rows of a product, in bytes.
