@@ -1,5 +1,6 @@
-// Task: fill in the dealing by products: all ranks get about as many multiplications, not as many non-zeros of
-// A. Reference: 08_spgemm_multigpu/multi_blocks Ranks: 3
+// Task: fill in the dealing by products: all ranks get about as many multiplications, not equal parts of A.
+// Reference: 08_spgemm_multigpu/multi_blocks
+// Ranks: 3
 //
 // bounds[r] is the first row of rank r, and bounds[ranks] the number of rows: rank r makes the rows bounds[r]
 // .. bounds[r + 1] - 1 of C. The original dealt rows one by one, row i to rank i mod K, so that all ranks had
