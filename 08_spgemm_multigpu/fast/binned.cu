@@ -20,6 +20,8 @@
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "08_spgemm_multigpu/fast/batches.hpp"
@@ -286,7 +288,7 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec
     whole_rows.rules.most_long_rows = 0;
     return std::make_unique<Binned<T, Offset>>(problem, exec, whole_rows);
   }
-  if (settings.wide_pointers || !fits_32_bits(problem))
+  if (has_wide_pointers(problem, settings))
     return std::make_unique<Binned<T, Offset>>(problem, exec, settings);
   return std::make_unique<Binned<T, std::int32_t>>(problem, exec, settings);
 }
@@ -327,9 +329,9 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   // C as a whole up to 4 GiB; where there is less, and it turns out to be larger, it goes in batches, of
   // which the longest row is the least.
   constexpr double kWhole = 4.0 * (1U << 30);
-  const double entry = sizeof(Index) + sizeof(T);
-  const double row = entry * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
-  const double result = entry * static_cast<double>(problem.result_bound);
+  const double row =
+      NonZeros<T>::kBytes * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
+  const double result = NonZeros<T>::kBytes * static_cast<double>(problem.result_bound);
   cost.memory = device_csr_bytes(a) + binned_bytes_of_b(problem) + workspace_bytes(problem) +
                 split_bytes(problem) + std::max(row, std::min(result, kWhole));
   return cost;

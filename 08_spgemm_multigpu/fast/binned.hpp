@@ -84,13 +84,14 @@ template <class T, class Ptr>
 std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products,
                                            Exec& exec, const Settings& settings);
 
-/// The kernels' positions in A and B run beyond the end of a row: by four blocks' threads, by the products of
-/// 32 non-zeros of A where they are exchanged (ranked_rows.cu), by the non-zeros that a block's warps look at
-/// ahead (rows.hpp), and in searches in B as far as the row is long.
+/// Whether row pointers of 32 bits do not do. The kernels' positions in A and B run beyond the end of a row: by
+/// four blocks' threads, by the products of 32 non-zeros of A where they are exchanged (ranked_rows.cu), by the
+/// non-zeros that a block's warps look at ahead (rows.hpp), and in searches in B as far as the row is long.
 template <class T>
-bool fits_32_bits(const SpgemmProblem<T>& problem) {
+bool has_wide_pointers(const SpgemmProblem<T>& problem, const Settings& settings) {
   const Offset beyond = std::max<Offset>(16384, problem.b->longest_row());
-  return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + beyond);
+  return settings.wide_pointers ||
+         !std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + beyond);
 }
 
 template <class T>

@@ -1,6 +1,5 @@
 #include "08_spgemm_multigpu/fast/recorded.hpp"
 
-#include "08_spgemm_multigpu/fast/borrowed.hpp"
 #include "08_spgemm_multigpu/fast/passes.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
 
@@ -129,7 +128,7 @@ std::unique_ptr<HalvesPlan<T>> make_recorded(const SpgemmProblem<T>& problem, Ex
       !rows_to_split(*problem.a, *problem.b, settings.rules).rows.empty())
     return nullptr;
   try {
-    if (settings.wide_pointers || !fits_32_bits(problem))
+    if (has_wide_pointers(problem, settings))
       return std::make_unique<Recorded<T, Offset>>(problem, exec, settings);
     return std::make_unique<Recorded<T, std::int32_t>>(problem, exec, settings);
   } catch (const OutOfDeviceMemory&) {
