@@ -27,7 +27,7 @@ template <class T, int kWidth>
 __global__ void __launch_bounds__(kBlock)
     multiply(CsrView<T, std::int32_t> a, const T* x, T* y, Index products) {
   T* const near_x = dynamic_shared<T>();  // x, and a zero behind it
-  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  const auto row = static_cast<Index>(Offset{blockIdx.x} * kBlock + threadIdx.x);
   T value[kWidth];
   int column[kWidth];
   const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
