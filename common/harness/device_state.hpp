@@ -11,9 +11,7 @@ struct DeviceState {
   std::string unknown = "this device does not tell of it";  ///< why all below is empty; empty where it is not
   std::optional<double> clock_mhz;
   std::optional<std::string>
-      held_back;                 ///< what keeps the clock below what it could be, as "heat"; "": nothing
-  std::optional<double> watts;   ///< drawn in the last moments, a second on newer GPUs
-  std::optional<double> joules;  ///< drawn since some time in the past; only where asked for
+      held_back;  ///< what keeps the clock below what it could be, as "heat"; "": nothing
 
   bool is_held_back() const { return held_back && !held_back->empty(); }
 };

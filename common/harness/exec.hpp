@@ -68,7 +68,7 @@ class Exec {
   virtual void limit_time(double /*seconds*/) {}
   /// Whether one was, since limit_time was called.
   virtual bool was_stopped() const { return false; }
-  /// What the device is doing now, or was some milliseconds ago; `now`: as it is, and the joules with it.
+  /// What the device is doing, or was some milliseconds ago; `now`: as it is.
   virtual DeviceState state(bool /*now*/ = false) { return {}; }
   /// Bytes that a plan may take where the user sets no limit: half of what is free now.
   virtual double memory_limit() const;

@@ -199,29 +199,6 @@ class Timer {
     return true;
   }
 
-  /// Runs the entry for a while and reads before and after what the device has drawn. Only on one rank, and not
-  /// where each run needs a reset, which would draw, too.
-  void measure_energy(Timed<Problem>& timed) {
-    if (options_.energy_seconds <= 0 || ranks().size() > 1 || starts_from_c0(problem_)) return;
-    Exec& exec = *timed.exec;
-    exec.synchronize();
-    const std::optional<double> before = exec.state(true).joules;
-    if (!before) return;
-    const auto start = std::chrono::steady_clock::now();
-    double runs = 0;
-    do {
-      exec.time([&] { run_sample(timed); });
-      runs += timed.repeats;
-    } while (seconds_since(start) < options_.energy_seconds);
-    const double taken = seconds_since(start);
-    const std::optional<double> after = exec.state(true).joules;
-    if (!after) return;
-    std::vector<Metric>& metrics = timed.row->metrics;
-    const double joules = *after - *before;
-    metrics.push_back({.name = "joules", .value = joules / runs / products_per_run(problem_), .unit = "J"});
-    metrics.push_back({.name = "watts", .value = joules / taken, .unit = "W"});
-  }
-
   /// Rank 0 decides.
   bool enough(const Timed<Problem>& timed) {
     const int n = static_cast<int>(timed.row->run.samples.size());
@@ -246,7 +223,6 @@ class Timer {
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
     timed.watch.tell(row, ranks());
     if (ranks().rank() != 0 || row.status != Status::good) return;
-    measure_energy(timed);
     relate_to_cost(row, row.run.median * products_per_run(problem_), *timed.exec);
   }
 
