@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "common/harness/device_state.hpp"
+#include "common/harness/exec.hpp"
 
 namespace stages {
 

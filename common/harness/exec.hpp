@@ -4,14 +4,23 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "common/harness/device_state.hpp"
-
 namespace stages {
+
+/// What a device is doing, as its driver tells it. What it does not tell is empty.
+struct DeviceState {
+  std::string unknown = "this device does not tell of it";  ///< why all below is empty; empty where it is not
+  std::optional<double> clock_mhz;
+  std::optional<std::string>
+      held_back;  ///< what keeps the clock below what it could be, as "heat"; "": nothing
+
+  bool is_held_back() const { return held_back && !held_back->empty(); }
+};
 
 /// The ranks that run together; this base class is a world of one (see common/mpi). Every call is collective.
 class Communicator {
