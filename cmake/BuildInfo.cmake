@@ -6,7 +6,7 @@ set(STAGES_DIGEST_PATTERNS *.cpp *.hpp *.cu *.cuh *.cmake CMakeLists.txt)
 
 # Run as a script (cmake -DOUTPUT=... -DROOT=... -P BuildInfo.cmake): writes OUTPUT if the digest changed; without OUTPUT
 # prints the digest. With -DGPU=ON only the sources count that a GPU's records depend on: CUDA steps, device code, vendors; with
-# -DSTEPS="05;08" too only these steps. What is for several GPUs belongs to step 8. -DJOULES=ON: what asks for joules counts, too.
+# -DSTEPS="05;08" too only these steps. What is for several GPUs belongs to step 8.
 if(CMAKE_SCRIPT_MODE_FILE)
   # digest_of(OUT FILES ...): of what they hold, named from the root.
   function(digest_of out)
@@ -44,7 +44,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     endforeach()
   endforeach()
   list(FILTER files EXCLUDE REGEX "/exercises/")  # no part of what results come from
-  if(GPU AND NOT JOULES)
+  if(GPU)
     list(FILTER files EXCLUDE REGEX "^common/gpu/nvml[.]")  # the host asks the driver; no kernel and no time comes from it
   endif()
   list(REMOVE_DUPLICATES files)

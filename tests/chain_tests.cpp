@@ -1,7 +1,5 @@
 // Chains of SpGEMM: what the rounds are, what ends them, and which plans the check rejects.
 
-#include "common/harness/chain.hpp"
-
 #include "common/battery/matrices.hpp"
 #include "common/matrix/generate.hpp"
 #include "tests/expect.hpp"

@@ -1,4 +1,4 @@
-// Which samples count: those of a GPU whose clock is high enough, and that nothing holds back. And joules.
+// Which samples count: those of a GPU whose clock is high enough, and that nothing holds back.
 
 #include "common/harness/device_watch.hpp"
 
@@ -9,29 +9,19 @@
 namespace stages {
 namespace {
 
-/// A device that tells its state: each time the next of a list, the last one for ever. And it draws 2 J a run.
+/// A device that tells its state: each time the next of a list, the last one for ever.
 class WatchedExec final : public ScriptedExec {
  public:
   explicit WatchedExec(std::vector<DeviceState> list) : states(std::move(list)) {}
   std::vector<DeviceState> states;
   int asked = 0;
-  int readings = 1000;  ///< of joules, before it knows no more
-  double time(const std::function<void()>& work) override {
-    joules_ += 2;
-    return ScriptedExec::time(work);
-  }
-  DeviceState state(bool now) override {
-    if (now && readings-- > 0) return {.unknown = "", .joules = joules_};
-    if (now) return {.unknown = ""};
+  DeviceState state(bool /*now*/) override {
     return states[std::min<std::size_t>(static_cast<std::size_t>(asked++), states.size() - 1)];
   }
-
- private:
-  double joules_ = 0;
 };
 
 DeviceState at(double mhz, std::string held_back = {}) {
-  return {.unknown = "", .clock_mhz = mhz, .held_back = std::move(held_back), .watts = 300};
+  return {.unknown = "", .clock_mhz = mhz, .held_back = std::move(held_back)};
 }
 
 TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
@@ -44,7 +34,6 @@ TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
   EXPECT_EQ(metric(row, "samples_again"), 2);
   EXPECT_EQ(metric(row, "samples_held_back"), -1);
   EXPECT_EQ(metric(row, "sm_clock_mhz"), 1960) << "of the samples that count";
-  EXPECT_EQ(metric(row, "gpu_watts"), 300);
   EXPECT_EQ(row.note, "");
 
   // What does not end counts, and is told.
@@ -87,23 +76,6 @@ TEST(Runner, AClockThatIsTooLowIsWaitedForAndThenRefused) {
       row, Status::skipped,
       "its clock stayed below 1700 MHz (--require-clock): 1200 MHz at most in 51 samples, one after the "
       "other");
-}
-
-TEST(Runner, JoulesAreThoseOfTheRunsBetweenTwoReadings) {
-  WatchedExec exec({at(1980)});
-  exec.seconds = {1e-5};  // ten runs are a sample, which draws 2 J
-  RunOptions options = quick({.energy_seconds = 0.01});
-  ResultRow row = row_on(exec, options, Mode::chain, 50);
-  expect_row(row, Status::good);
-  EXPECT_NEAR(metric(row, "joules"), 2.0 / 10 / 50, 1e-12);
-  EXPECT_GT(metric(row, "watts"), 0);
-  exec.readings = 1;  // the second fails
-  row = row_on(exec, options, Mode::chain, 50);
-  expect_row(row, Status::good);
-  EXPECT_EQ(metric(row, "joules"), -1);
-  exec.readings = 1000;
-  options.energy_seconds = 0;
-  EXPECT_EQ(metric(row_on(exec, options, Mode::chain, 50), "joules"), -1);
 }
 
 /// The other ranks have this to say.
@@ -151,17 +123,13 @@ TEST(DeviceWatch, WhatHoldsBackIsNotKnown) {
   watch.tell(row, ranks);
   EXPECT_EQ(metric(row, "sm_clock_mhz"), 1980);
   EXPECT_EQ(row.note, "what holds its clock back is not known");
-  const auto refused = [](const DeviceState& s, double least_mhz, double energy_seconds) {
-    return error_of([&] { require_told(s, least_mhz, energy_seconds); });
-  };
-  EXPECT_EQ(refused(state, 0, 0) + refused(at(1980), 1700, 0), "");
-  EXPECT_EQ(refused(state, 1700, 0),
+  const auto refused = [](const DeviceState& s) { return error_of([&] { require_told(s, 1700); }); };
+  EXPECT_EQ(refused(at(1980)), "");
+  EXPECT_EQ(refused(state),
             "--require-clock 1700: what holds the GPU's clock back is not known: NVML does not tell it of "
             "this GPU");
-  EXPECT_EQ(refused(DeviceState{.unknown = "no driver"}, 1700, 0),
+  EXPECT_EQ(refused(DeviceState{.unknown = "no driver"}),
             "--require-clock 1700: the GPU's clock is not known: no driver");
-  EXPECT_EQ(refused(state, 0, 2),
-            "--energy 2: what the GPU draws is not known: NVML does not tell it of this GPU");
 }
 
 TEST(DeviceWatch, HeatDoesNotUseUpWhatALowClockMayTake) {

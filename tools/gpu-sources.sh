@@ -2,11 +2,10 @@
 # the course includes another one (tests/verify_gpu looks), so a change of SpMM's kernels makes no record of SpMV old.
 
 # What can be recorded, of which steps of the course that runs entries, and the digest of their sources as they are now.
-declare -A gpu_steps=([spmv]="03;04;05;06" [spmm]="07" [spgemm]="08" [energy]="05;08" [grade]="05" [all]="03;04;05;06;07;08") gpu_digests
+declare -A gpu_steps=([spmv]="03;04;05;06" [spmm]="07" [spgemm]="08" [grade]="05" [all]="03;04;05;06;07;08") gpu_digests
 gpu_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 for kind in "${!gpu_steps[@]}"; do
-  joules=$([ "$kind" = energy ] && echo ON || echo OFF)
-  gpu_digests[$kind]=$(cmake -DROOT="$gpu_root" -DGPU=ON -DSTEPS="${gpu_steps[$kind]}" -DJOULES="$joules" -P "$gpu_root/cmake/BuildInfo.cmake" 2>&1)
+  gpu_digests[$kind]=$(cmake -DROOT="$gpu_root" -DGPU=ON -DSTEPS="${gpu_steps[$kind]}" -P "$gpu_root/cmake/BuildInfo.cmake" 2>&1)
   [[ ${gpu_digests[$kind]} =~ ^[0-9a-f]{64}$ ]] || { echo "gpu-sources: cmake does not tell the digest of the sources: ${gpu_digests[$kind]}" >&2; exit 2; }
 done
 
@@ -16,7 +15,6 @@ kind_of() {
     d1_* | d2_* | spmv*) echo spmv ;;
     spmm* | ladder_spmm | gather*) echo spmm ;;
     spgemm* | ladder_spgemm | two_processes_*) echo spgemm ;;
-    energy*) echo energy ;;
     grade*) echo grade ;;
     *) echo all ;;
   esac

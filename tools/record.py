@@ -23,7 +23,7 @@ import sys
 
 # Significant digits, by name; of all other numbers DIGITS.
 DIGITS = 7
-OF_NAME = {"q1": 5, "q3": 5, "noise": 4, "bandwidth_share": 4, "prepare": 5, "prepare_noise": 2, "busy_noise": 4, "gpu_watts": 3}
+OF_NAME = {"q1": 5, "q3": 5, "noise": 4, "bandwidth_share": 4, "prepare": 5, "prepare_noise": 2, "busy_noise": 4}
 TIMES = ("median", "q1", "q3", "noise", "samples", "processes", "busy", "busy_noise", "prepare", "prepare_noise", "bandwidth_share", "model_bytes",
          "speedup_previous", "speedup_peer", "break_even_products", "break_even_known")
 OF_RUN = ("median", "q1", "q3", "low", "high", "noise", "samples", "processes")  # older records have the ends of the interval, too

@@ -73,11 +73,11 @@ def three_digits(value):
     return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
 
 
-def seconds(value, unit="s"):
+def seconds(value):
     """Three digits and a unit, as the program prints them."""
     for prefix, size in (("", 1), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9)):
         if value >= size * 0.9995 or prefix == "n":
-            return f"{three_digits(value / size)} {prefix}{unit}"
+            return f"{three_digits(value / size)} {prefix}s"
 
 
 def times(value):
@@ -579,8 +579,8 @@ def in_unit(name, number, words):
         return f"{100 * number:.{digits or 0}f} %"
     if digits is not None:
         return f"{number:.{digits}f}"
-    if name.endswith("seconds") or name == "joules":
-        return seconds(number, "J" if name == "joules" else "s")
+    if name.endswith("seconds"):
+        return seconds(number)
     if "bytes_per_second" in name:
         return f"{number / 1e12:.2f} TB/s" if number >= 1e12 else f"{number / 1e9:.1f} GB/s"
     if "bytes" in name and number >= 1e3:

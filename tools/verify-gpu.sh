@@ -29,13 +29,11 @@
 #               directory STAGES_FILES. Left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
-#   energy      the joules that a product takes, of the entries and libraries that are worth the question: two minutes. Left out unless it
-#               is named, and skipped where NVML does not tell
 #   grade       the two exercises of step 5 graded, with and without their solutions, and six attacks of a student's file: five minutes,
 #               most of them nvcc's. Left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
-# STAGES_TYPE=f64: spmv, spmv_held_out, spgemm, held_out, spmm_held_out, spmm_held_out_between and energy in double precision, to records
+# STAGES_TYPE=f64: spmv, spmv_held_out, spgemm, held_out, spmm_held_out and spmm_held_out_between in double precision, to records
 # of their own (spmv_f64.json, ...).
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
@@ -44,7 +42,7 @@
 # are the same (tools/gpu-sources.sh). Exit code 0: this run was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm_held_out spmm_held_out_between spmm ladders energy grade counters"
+known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm_held_out spmm_held_out_between spmm ladders grade counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -300,22 +298,6 @@ if wants ladders; then
     -m gen:rmat:scale=15,edge_factor=8,a=0.57 -m data:fem --op spgemm --filter '08_[^/]*/[^m]|vendor/cusparse_spgemm' \
     --max-seconds 2 --check once
 fi
-
-# Two seconds for each: the counter of joules is set anew several times a second. A SpMV on a matrix that L2 holds and on one that it does
-# not, a SpGEMM on a regular matrix and on a skewed one.
-energy() {
-  local options=(--type "$type" --check once --time-budget 0.03 --energy 2) code=0 said
-  said=$(build/gpu/bin/stages run -m gen:twin:arxiv -m gen:twin:reddit --op spmv \
-    --filter '05_cuda_csr/(thread_per_row|full_warp_per_row|warp_per_row|balanced|adaptive)$|vendor/cusparse' \
-    "${options[@]}" --max-work 1e9 --json "$out/energy_spmv$of_type.json" 2>&1) || code=$?
-  echo "$said"
-  if [ $code -eq 2 ] && grep -q 'draws is not known' <<< "$said"; then return 77; fi
-  [ $code -eq 0 ] || return $code
-  build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:scale=17,edge_factor=8,a=0.57 --op spgemm \
-    --filter '08_.*/(rows_of_b|bins|binned)$|vendor/cusparse_spgemm' --max-seconds 2 "${options[@]}" --json "$out/energy_spgemm$of_type.json" || return $?
-  tools/record.py pack "$out/energy_spmv$of_type.json" "$out/energy_spgemm$of_type.json"
-}
-wants energy && step "energy$of_type" energy
 
 # The grader is tested on the executor by `ctest -R '^(grade|attacks)$'`; here is what differs on a GPU: nvcc, and processes that use the GPU.
 # What skips a test there has not looked.

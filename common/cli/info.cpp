@@ -55,8 +55,8 @@ void print_line(const char* name, const std::string& text) { fmt::print("  {:<16
 
 std::string symmetry(const MatrixStatistics& s) {
   if (s.rows != s.cols) return "none (not square)";
-  if (s.numerically_symmetric) return "symmetric";
-  if (s.structurally_symmetric)
+  if (s.numerical_symmetry == 1) return "symmetric";
+  if (s.structural_symmetry == 1)
     return fmt::format("of structure; {} of the values are equal to their mirrors",
                        percent(s.numerical_symmetry));
   return fmt::format("none; {} of the entries off the diagonal have a mirror",
@@ -148,8 +148,8 @@ json to_json(const std::string& source, const MatrixStatistics& s, const SquareC
           {"diagonal_entries", s.diagonal_entries},
           {"structural_symmetry", s.structural_symmetry},
           {"numerical_symmetry", s.numerical_symmetry},
-          {"structurally_symmetric", s.structurally_symmetric},
-          {"numerically_symmetric", s.numerically_symmetric},
+          {"structurally_symmetric", s.structural_symmetry == 1},
+          {"numerically_symmetric", s.numerical_symmetry == 1},
           {"explicit_zeros", s.explicit_zeros},
           {"non_finite_values", s.non_finite_values},
           {"square",

@@ -12,12 +12,12 @@
 #include <type_traits>
 
 #include "common/cli/terminal.hpp"
-#include "common/harness/all_processors.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/atomic_file.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/matrix/processors.hpp"
 
 namespace stages {
 namespace {

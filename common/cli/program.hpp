@@ -14,7 +14,7 @@ namespace stages {
 class CommandLine;
 struct Program;
 
-/// What the kernels of one product asked of memory, which was checked and not timed (metrics.hpp).
+/// What the kernels of one product asked of memory, which was checked and not timed (results.hpp).
 struct Counted {
   std::vector<Metric> metrics;
   std::string bound;

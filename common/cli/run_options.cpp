@@ -114,11 +114,6 @@ void add_effort_options(Command& command, Effort& a) {
       "error where no clock is known",
       {.type = "MHZ", .positive = true});
   command.option(
-      "--energy", a.energy_seconds,
-      "Run each GPU entry alone for so long after its samples, and tell the joules of a product; of one "
-      "process",
-      {.type = "S", .least = 1.0, .most = 3600.0});
-  command.option(
       "--cache", a.cache,
       "hot: data of the run before may be in the caches; cold: they are flushed before each sample",
       {.one_of = {"hot", "cold"}, .shows_default = true});
@@ -173,7 +168,6 @@ RunOptions run_options(const Effort& effort) {
   if (effort.max_work) options.max_work = *effort.max_work;
   if (effort.max_seconds) options.max_seconds = options.max_simulated_seconds = *effort.max_seconds;
   if (effort.least_clock_mhz) options.least_clock_mhz = *effort.least_clock_mhz;
-  if (effort.energy_seconds) options.energy_seconds = *effort.energy_seconds;
   options.cold = effort.cache == "cold";
   options.check_once = effort.check == "once";
   options.check.seed = effort.seed;
@@ -197,7 +191,6 @@ std::vector<std::string> effort_words(const Effort& effort) {
   number("--max-work", effort.max_work);
   number("--max-seconds", effort.max_seconds);
   number("--require-clock", effort.least_clock_mhz);
-  number("--energy", effort.energy_seconds);
   if (effort.cache != plain.cache) say("--cache", effort.cache);
   if (effort.check != plain.check) say("--check", effort.check);
   if (effort.launch != plain.launch) say("--launch", effort.launch);
@@ -227,8 +220,6 @@ void require_sense(const RunArguments& arguments) {
     require_f32("--alpha", arguments.problem.alpha);
     require_f32("--beta", arguments.problem.beta);
   }
-  if (arguments.effort.energy_seconds && arguments.effort.cache == "cold")
-    fail("--energy and --cache cold: flushing the caches draws, too; leave one of them out");
   if (arguments.append && arguments.json.empty())
     fail("--append goes with --json FILE, which has the results to add to");
   std::vector<std::string> read = arguments.matrices;

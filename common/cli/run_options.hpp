@@ -17,7 +17,7 @@ struct Effort {
   ValueType type = ValueType::f32;
   bool quick = false;
   std::optional<double> max_noise_percent, time_budget;
-  std::optional<double> max_memory_gb, max_work, max_seconds, least_clock_mhz, energy_seconds;
+  std::optional<double> max_memory_gb, max_work, max_seconds, least_clock_mhz;
   std::string cache = "hot";
   std::string check = "full";
   std::string launch = "single";

@@ -6,56 +6,45 @@
 #include <charconv>
 #include <vector>
 
+#include "common/matrix/embedded_table.hpp"
+
 namespace stages {
 namespace {
 
 std::vector<std::string_view> words_of(std::string_view list) {
   std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin < list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    if (end > begin) words.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  while (!list.empty())
+    if (const std::string_view word = take(list, ','); !word.empty()) words.push_back(word);
   return words;
 }
 
-/// One word of the list: 90a-real is {90, 'a', real}.
-struct Architecture {
+/// How code for one word of the list, such as 90a-real, runs on a device.
+CodeFor code_of_word(std::string_view word, int device) {
   int capability = 0;
-  char suffix = ' ';  ///< a: this capability alone; f: its family
-  bool real = true, virtual_ = true;
-  bool known = false;
-
-  explicit Architecture(std::string_view word) {
-    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), capability);
-    std::string_view tail = word.substr(static_cast<std::size_t>(rest - word.data()));
-    known = error == std::errc{};
-    if (tail.starts_with('a') || tail.starts_with('f')) {
-      suffix = tail.front();
-      tail.remove_prefix(1);
-    }
-    real = tail != "-virtual";
-    virtual_ = tail != "-real";
-    known = known && (tail.empty() || !real || !virtual_);
+  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), capability);
+  std::string_view tail = word.substr(static_cast<std::size_t>(rest - word.data()));
+  char suffix = ' ';  // a: this capability alone; f: its family
+  if (tail.starts_with('a') || tail.starts_with('f')) {
+    suffix = tail.front();
+    tail.remove_prefix(1);
   }
-
-  CodeFor code_for(int device) const {
-    if (!known) return CodeFor::machine;
-    const bool same_major = device / 10 == capability / 10;
-    const bool fits =
-        suffix == 'a' ? device == capability : device >= capability && (suffix != 'f' || same_major);
-    if (!fits) return CodeFor::none;
-    if (real && same_major) return CodeFor::machine;
-    return virtual_ ? CodeFor::ptx : CodeFor::none;
-  }
-};
+  const bool has_machine_code = tail != "-virtual", has_ptx = tail != "-real";
+  const bool known = error == std::errc{} && (tail.empty() || !has_machine_code || !has_ptx);
+  if (!known) return CodeFor::machine;
+  const bool same_major = device / 10 == capability / 10;
+  const bool fits =
+      suffix == 'a' ? device == capability : device >= capability && (suffix != 'f' || same_major);
+  if (!fits) return CodeFor::none;
+  if (has_machine_code && same_major) return CodeFor::machine;
+  return has_ptx ? CodeFor::ptx : CodeFor::none;
+}
 
 }  // namespace
 
 CodeFor code_for(std::string_view architectures, int capability) {
   CodeFor best = CodeFor::none;
   for (const std::string_view word : words_of(architectures))
-    best = std::max(best, Architecture(word).code_for(capability));
+    best = std::max(best, code_of_word(word, capability));
   return best;
 }
 

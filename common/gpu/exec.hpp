@@ -2,10 +2,8 @@
 // The GPU as a place where plans run: one stream, times by events, phases by events, graphs where asked for.
 // Under the cpu preset the same class drives the executor, whose times mean nothing and are not taken.
 
-#include <algorithm>
 #include <limits>
 #include <memory>
-#include <optional>
 
 #include "common/gpu/facts.hpp"
 #include "common/gpu/memory.hpp"
@@ -18,18 +16,6 @@ namespace stages {
 enum class Launch {
   single,  ///< one by one, as the plan launches them
   graph,   ///< recorded once in a CUDA graph, which is then replayed
-};
-
-/// Cold runs: empties L2 of the operands by writing twice its size of other memory.
-class L2Flush {
- public:
-  L2Flush() : filler_(std::max<std::size_t>(1, 2 * device_facts().l2_bytes)) {}
-
-  /// Asynchronous on `stream`; put it before the timed work.
-  void run(cudaStream_t stream) { filler_.zero(stream); }
-
- private:
-  DeviceArray<unsigned char> filler_;
 };
 
 class Nvml;  // nvml.hpp
@@ -63,6 +49,7 @@ class GpuExec : public Exec {
   /// once, between cudaProfilerStart and cudaProfilerStop, so that a profiler can look at one run and at no
   /// more.
   std::function<void()> record(std::function<void()> run) override;
+  /// Empties L2 of the operands by writing twice its size of other memory.
   void flush_caches() override;
   void clear_phases() override;
 
@@ -94,7 +81,7 @@ class GpuExec : public Exec {
   Launch launch_;
   Stream stream_;
   EventTimer timer_;
-  std::optional<L2Flush> flush_;
+  DeviceArray<unsigned char> flush_area_;  ///< of flush_caches()
   std::string not_traced_;
   std::unique_ptr<Nvml> nvml_;                      ///< not on the executor
   std::vector<std::unique_ptr<OpenPhase>> open_;    ///< begun and not ended

@@ -46,8 +46,8 @@ inline bool can_launch_early() { return code_capability() >= 90; }
 std::size_t free_device_bytes();
 
 /// Bytes a second that a device-to-device copy of 256 MiB or more moves, reads and writes counted; the best
-/// of several, measured at the first call (some milliseconds) and kept. Unknown on the executor.
-std::optional<double> copy_bytes_per_second();
+/// of several, measured at the first call (some milliseconds) and kept. 0 on the executor.
+double copy_bytes_per_second();
 
 /// Read from the compiled kernel.
 struct KernelFacts {

@@ -73,12 +73,10 @@ std::optional<double> Nvml::number(const char* function, double unit, Before... 
   return static_cast<double>(value) * unit;
 }
 
-DeviceState Nvml::ask(bool joules) const {
+DeviceState Nvml::ask() const {
   DeviceState state{.unknown = problem_};
   if (!problem_.empty()) return state;
   state.clock_mhz = number<unsigned>("nvmlDeviceGetClockInfo", 1, kSmClock);
-  state.watts = number<unsigned>("nvmlDeviceGetPowerUsage", 1e-3);
-  if (joules) state.joules = number<unsigned long long>("nvmlDeviceGetTotalEnergyConsumption", 1e-3);
   const auto told = number<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", 1);
   if (!told) return state;
   auto reasons = static_cast<std::uint64_t>(*told);
@@ -94,7 +92,7 @@ DeviceState Nvml::ask(bool joules) const {
 DeviceState Nvml::state(bool now) {
   const auto time = std::chrono::steady_clock::now();
   if (now || !asked_ || time - *asked_ > kRefresh) {
-    last_ = ask(now);
+    last_ = ask();
     asked_ = std::chrono::steady_clock::now();
   }
   return last_;

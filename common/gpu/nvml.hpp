@@ -1,5 +1,5 @@
 #pragma once
-// A GPU's clock, power and what holds it back, by NVML, the library of NVIDIA's driver that nvidia-smi asks,
+// A GPU's clock and what holds it back, by NVML, the library of NVIDIA's driver that nvidia-smi asks,
 // too. It is looked for when a program runs: without it programs start, and all this is unknown.
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "common/harness/device_state.hpp"
+#include "common/harness/exec.hpp"
 
 namespace stages {
 
@@ -23,7 +23,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// As it is now, or was kRefresh ago; `now`: as it is, and the joules with it.
+  /// As it is, or was kRefresh ago; `now`: as it is.
   DeviceState state(bool now = false);
   /// The highest clock of the SMs, in MHz.
   std::optional<double> most_clock_mhz() const;
@@ -33,7 +33,7 @@ class Nvml {
   std::optional<double> limit_watts() const;
 
  private:
-  DeviceState ask(bool joules) const;
+  DeviceState ask() const;
   template <class T, class... Before>
   std::optional<double> number(const char* function, double unit, Before... before) const;
 

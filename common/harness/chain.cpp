@@ -1,10 +1,15 @@
-#include "common/harness/chain.hpp"
+// SpGEMM in a chain: C_1 = A B, C_2 = C_1 B, and so on. The C of a round is the next round's A, where it lies
+// (Plan::advance): nothing is fetched, dealt or prepared between two rounds unless the plan itself does it.
+//
+// Each round is a row of its own, whose problem is the product of that round, with the A that it has. A round
+// that a limit or the entry itself rules out is the entry's last row, with the reason.
 
 #include <algorithm>
 #include <map>
 
 #include "common/harness/check_parts.hpp"
 #include "common/harness/runner_parts.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages {
 namespace {
@@ -357,9 +362,6 @@ void run_chain(const SpgemmProblem<T>& problem, std::span<const Entry* const> en
     if (events.done) events.done(runner.rows.back());
 }
 
-template void run_chain(const SpgemmProblem<float>&, std::span<const Entry* const>, const Machine&,
-                        const RunOptions&, const RunEvents&, Results&);
-template void run_chain(const SpgemmProblem<double>&, std::span<const Entry* const>, const Machine&,
-                        const RunOptions&, const RunEvents&, Results&);
+STAGES_FOR_VALUES(run_chain)
 
 }  // namespace stages

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "common/harness/all_processors.hpp"
 #include "common/harness/check_parts.hpp"
 #include "common/harness/plan.hpp"
+#include "common/matrix/processors.hpp"
 
 namespace stages {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "common/harness/check_parts.hpp"
 #include "common/matrix/convert.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::checking {
 namespace {
@@ -307,12 +308,9 @@ CheckReport verify_dense(const Problem& p, const typename Problem::Operands& in,
   return report;
 }
 
-#define STAGES_INSTANTIATE(P)                                                                  \
-  template CheckReport verify_dense(const P&, const P::Operands&, const P::Result&, ValueKind, \
-                                    const CheckOptions&);
-STAGES_INSTANTIATE(SpmvProblem<float>)
-STAGES_INSTANTIATE(SpmvProblem<double>)
-STAGES_INSTANTIATE(SpmmProblem<float>)
-STAGES_INSTANTIATE(SpmmProblem<double>)
+STAGES_INSTANTIATE_ONE(verify_dense, SpmvProblem<float>)
+STAGES_INSTANTIATE_ONE(verify_dense, SpmvProblem<double>)
+STAGES_INSTANTIATE_ONE(verify_dense, SpmmProblem<float>)
+STAGES_INSTANTIATE_ONE(verify_dense, SpmmProblem<double>)
 
 }  // namespace stages::checking

@@ -5,6 +5,7 @@
 #include "common/harness/check_parts.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/instantiate.hpp"
 #include "common/matrix/statistics.hpp"
 
 namespace stages::checking {
@@ -171,9 +172,6 @@ CheckReport verify_sparse(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in
   return report;
 }
 
-template CheckReport verify_sparse(const SpgemmProblem<float>&, const SpgemmOperands<float>&,
-                                   const Csr<float>&, ValueKind, const Claims&, const CheckOptions&);
-template CheckReport verify_sparse(const SpgemmProblem<double>&, const SpgemmOperands<double>&,
-                                   const Csr<double>&, ValueKind, const Claims&, const CheckOptions&);
+STAGES_FOR_VALUES(verify_sparse)
 
 }  // namespace stages::checking

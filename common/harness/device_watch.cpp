@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
@@ -23,7 +22,6 @@ void DeviceWatch::count(const DeviceState& state) {
   low_in_turn_ = 0;
   low_seconds_ = highest_low_ = 0;
   if (state.clock_mhz) clocks_.push_back(*state.clock_mhz);
-  if (state.watts) watts_.push_back(*state.watts);
   if (state.clock_mhz && !state.held_back) not_told_ = true;
   if (!state.is_held_back()) return;
   ++held_back_;
@@ -48,31 +46,21 @@ std::string DeviceWatch::why_too_slow(const DeviceState& state) const {
 }
 
 void DeviceWatch::tell(ResultRow& row, Communicator& ranks) const {
-  const auto add = [&](const char* name, double value, const char* unit) {
-    row.metrics.push_back({.name = name, .value = value, .unit = unit});
-  };
-  if (!clocks_.empty()) add("sm_clock_mhz", summarize(clocks_).median, "MHz");
-  if (!watts_.empty()) {
-    const auto count = static_cast<double>(watts_.size());
-    add("gpu_watts", std::accumulate(watts_.begin(), watts_.end(), 0.0) / count, "W");
-  }
+  if (!clocks_.empty()) row.metrics.push_back({"sm_clock_mhz", summarize(clocks_).median, "MHz"});
   const double again = ranks.max(again_), held_back = ranks.max(held_back_);
-  if (again > 0) add("samples_again", again, "");
+  if (again > 0) row.metrics.push_back({"samples_again", again, ""});
   if (not_told_) row.add_note("what holds its clock back is not known");
   if (held_back == 0) return;
-  add("samples_held_back", held_back, "");
+  row.metrics.push_back({"samples_held_back", held_back, ""});
   row.add_note(fmt::format("{} of {} samples while held back by {}", held_back, row.run.samples.size(),
                            by_.empty() ? "something on another rank's GPU" : by_));
 }
 
-void require_told(const DeviceState& state, double least_mhz, double energy_seconds) {
+void require_told(const DeviceState& state, double least_mhz) {
   const std::string why = state.unknown.empty() ? "NVML does not tell it of this GPU" : state.unknown;
-  if (least_mhz > 0 && !state.clock_mhz)
-    fail("--require-clock {:g}: the GPU's clock is not known: {}", least_mhz, why);
-  if (least_mhz > 0 && !state.held_back)
+  if (!state.clock_mhz) fail("--require-clock {:g}: the GPU's clock is not known: {}", least_mhz, why);
+  if (!state.held_back)
     fail("--require-clock {:g}: what holds the GPU's clock back is not known: {}", least_mhz, why);
-  if (energy_seconds > 0 && !state.joules)
-    fail("--energy {:g}: what the GPU draws is not known: {}", energy_seconds, why);
 }
 
 }  // namespace stages

@@ -31,10 +31,10 @@ class DeviceWatch {
   void take_again(const DeviceState& state, double seconds);
   /// Why the entry has no time, where the verdict was too_slow here or on another rank.
   std::string why_too_slow(const DeviceState& state) const;
-  /// Adds to the row's metrics sm_clock_mhz (the median of the samples that count, on this rank), gpu_watts
-  /// (the mean), samples_again and samples_held_back (those that count all the same; both of the rank that has
-  /// most), each where it is known and not 0; and to its note what held the device back in samples that count,
-  /// or that this rank's does not tell. Collective.
+  /// Adds to the row's metrics sm_clock_mhz (the median of the samples that count, on this rank),
+  /// samples_again and samples_held_back (those that count all the same; both of the rank that has most), each
+  /// where it is known and not 0; and to its note what held the device back in samples that count, or that
+  /// this rank's does not tell. Collective.
   void tell(ResultRow& row, Communicator& ranks) const;
 
  private:
@@ -43,7 +43,7 @@ class DeviceWatch {
   }
 
   double least_mhz_, most_seconds_;
-  std::vector<double> clocks_, watts_;  ///< of the samples that count
+  std::vector<double> clocks_;  ///< of the samples that count
   int again_ = 0;
   double again_seconds_ = 0;
   int low_in_turn_ = 0;  ///< samples taken again since one counted, at too low a clock
@@ -54,8 +54,7 @@ class DeviceWatch {
   bool not_told_ = false;   ///< of a sample that counts the device told its clock and not what held it back
 };
 
-/// Throws Error where `state`, asked for with its joules, lacks what a clock of at least `least_mhz` is to be
-/// known by, or the joules for energy that is measured over `energy_seconds`; 0: neither is asked for.
-void require_told(const DeviceState& state, double least_mhz, double energy_seconds);
+/// Throws Error where `state` lacks what a clock of at least `least_mhz` is to be known by.
+void require_told(const DeviceState& state, double least_mhz);
 
 }  // namespace stages

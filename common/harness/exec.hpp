@@ -4,14 +4,23 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "common/harness/device_state.hpp"
-
 namespace stages {
+
+/// What a device is doing, as its driver tells it. What it does not tell is empty.
+struct DeviceState {
+  std::string unknown = "this device does not tell of it";  ///< why all below is empty; empty where it is not
+  std::optional<double> clock_mhz;
+  std::optional<std::string>
+      held_back;  ///< what keeps the clock below what it could be, as "heat"; "": nothing
+
+  bool is_held_back() const { return held_back && !held_back->empty(); }
+};
 
 /// The ranks that run together; this base class is a world of one (see common/mpi). Every call is collective.
 class Communicator {
@@ -68,7 +77,7 @@ class Exec {
   virtual void limit_time(double /*seconds*/) {}
   /// Whether one was, since limit_time was called.
   virtual bool was_stopped() const { return false; }
-  /// What the device is doing now, or was some milliseconds ago; `now`: as it is, and the joules with it.
+  /// What the device is doing, or was some milliseconds ago; `now`: as it is.
   virtual DeviceState state(bool /*now*/ = false) { return {}; }
   /// Bytes that a plan may take where the user sets no limit: half of what is free now.
   virtual double memory_limit() const;

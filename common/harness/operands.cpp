@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "common/harness/all_processors.hpp"
 #include "common/harness/plan.hpp"
 #include "common/matrix/parallel.hpp"
 #include "common/matrix/random.hpp"
@@ -73,27 +72,14 @@ void fill(Buffer<T>& values, ValueKind kind, Offset limit, std::uint64_t key) {
   });
 }
 
-/// What the padding of dense operands holds. NaN spoils every real result that it leaks into, even times zero,
-/// but in the padding of the result, where NaN belongs, it goes unseen: so with integers it is a number.
-template <class T>
-T padding(ValueKind kind) {
-  return kind == ValueKind::real ? std::numeric_limits<T>::quiet_NaN() : T{12345};
-}
-
-/// Puts zeros where `a` stores zeros: an entry may not leave them out.
-template <class T>
-void keep_zeros(const Csr<T>& a, Buffer<T>& values) {
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    if (a.values[k] == T{0}) values[k] = T{0};
-  }
-}
-
 template <class T>
 Dense<T> dense_operand(Index rows, Index cols, Layout layout, Offset ld, ValueKind kind, Offset limit,
                        std::uint64_t key) {
   Dense<T> out(rows, cols, layout, ld);
+  // Padding: NaN spoils every real result that it leaks into, even times zero, but in the padding of the
+  // result, where NaN belongs, it goes unseen: so with integers it is a number.
   if (std::ssize(out.data) > Offset{rows} * cols)
-    std::fill(out.data.begin(), out.data.end(), padding<T>(kind));
+    std::ranges::fill(out.data, kind == ValueKind::real ? std::numeric_limits<T>::quiet_NaN() : T{12345});
   const auto fill_row = [&](Index i) {
     for (Index j = 0; j < cols; ++j) {
       const auto place =
@@ -142,14 +128,6 @@ void select_one_per_row(Csr<T>& a, std::uint64_t key) {
   }
 }
 
-/// Values of B with which C keeps its size through a chain of any length.
-template <class T>
-Buffer<T> values_for_a_chain(Csr<T> b, const Buffer<T>& values, ValueKind kind, std::uint64_t key) {
-  b.values = values;
-  kind == ValueKind::real ? normalise_rows(b, key) : select_one_per_row(b, key);
-  return std::move(b.values);
-}
-
 }  // namespace
 
 template <class Problem>
@@ -194,11 +172,17 @@ typename Problem::Operands make_operands(const Problem& p, ValueKind kind, std::
     const auto draw = [&](const Csr<T>& matrix, Array array, Buffer<T>& values) {
       values.resize(matrix.values.size());
       fill(values, kind, limit, key(seed, array));
-      if (kind == ValueKind::real) keep_zeros(matrix, values);
+      for (std::size_t k = 0; kind == ValueKind::real && k < values.size(); ++k)
+        if (matrix.values[k] == T{0}) values[k] = T{0};  // an entry may not leave stored zeros out
     };
     draw(*p.a, Array::a, out.a_values);
     draw(*p.b, Array::b, out.b_values);
-    if (p.rounds > 1) out.b_values = values_for_a_chain(*p.b, out.b_values, kind, key(seed, Array::b));
+    if (p.rounds == 1) return out;
+    Csr<T> b = *p.b;  // with values with which C keeps its size through a chain of any length
+    b.values = std::move(out.b_values);
+    kind == ValueKind::real ? normalise_rows(b, key(seed, Array::b))
+                            : select_one_per_row(b, key(seed, Array::b));
+    out.b_values = std::move(b.values);
   }
   return out;
 }

@@ -112,7 +112,7 @@ struct SpgemmProblem {
   Offset products = 0;          ///< multiplications: the sum of B's row lengths over the non-zeros of A
   Offset max_row_products = 0;  ///< the largest share of them in one row of C
   Offset result_bound = 0;  ///< no less than nnz(C): the sum over rows of min(products of the row, cols(B))
-  Index rounds = 1;         ///< more than one: a chain, of which this is the first round (chain.hpp)
+  Index rounds = 1;         ///< more than one: a chain, of which this is the first round (chain.cpp)
 };
 
 /// Whether a run starts from what C held before, so that each needs a reset before it.

@@ -46,21 +46,24 @@ std::string with_unit(double value, const Unit (&units)[N]) {
   return fmt::format("{:.{}f}{}", scaled, decimals, unit->name);
 }
 
-}  // namespace
-
-int Results::count(Status status) const {
-  return static_cast<int>(std::ranges::count(rows, status, &ResultRow::status));
-}
-
-namespace {
-
 /// What is known of both times does not tell them apart: of few samples, that they lie beside each other.
 bool tied(const ResultRow& a, const ResultRow& b) {
   if (std::isfinite(a.run.noise + b.run.noise)) return !differ(a.run, b.run);
   return a.run.min <= b.run.max && b.run.min <= a.run.max;
 }
 
+/// The first digits of a number of which a share is not known; none are where that is half of it.
+void round_to_known(double& value, bool& known, double share) {
+  known = share < 0.5;
+  const double unit = std::pow(10, std::floor(std::log10(std::max(value, 1.0))) - (share < 0.05 ? 1 : 0));
+  value = unit > 1 ? std::round(value / unit) * unit : std::ceil(value);
+}
+
 }  // namespace
+
+int Results::count(Status status) const {
+  return static_cast<int>(std::ranges::count(rows, status, &ResultRow::status));
+}
 
 std::vector<const ResultRow*> fastest(std::span<const ResultRow> rows) {
   std::vector<const ResultRow*> all;
@@ -71,17 +74,6 @@ std::vector<const ResultRow*> fastest(std::span<const ResultRow> rows) {
   std::erase_if(all, [&, best = *least](const ResultRow* row) { return row != best && !tied(*row, *best); });
   return all;
 }
-
-namespace {
-
-/// The first digits of a number of which a share is not known; none are where that is half of it.
-void round_to_known(double& value, bool& known, double share) {
-  known = share < 0.5;
-  const double unit = std::pow(10, std::floor(std::log10(std::max(value, 1.0))) - (share < 0.05 ? 1 : 0));
-  value = unit > 1 ? std::round(value / unit) * unit : std::ceil(value);
-}
-
-}  // namespace
 
 void relate_rows(std::span<ResultRow> rows) {
   const auto speedup = [](const ResultRow& other, const ResultRow& row) {

@@ -1,8 +1,8 @@
 #pragma once
 // What a run found out, as data, and its forms: JSON (everything), CSV (one line a row), a table for people.
 
+#include <array>
 #include <cmath>
-#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -168,6 +168,13 @@ void measure_copy_again(Exec& exec, Results& results);
 
 /// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and what of that has no bound.
 std::string left_open(const CheckReport& check);
+/// What the lens tells of an entry that was checked and not timed, beside at_least_seconds.
+inline constexpr std::array kCounted = {"asked_of_L1",  "sectors_a_nonzero", "sectors_a_product",
+                                        "busiest_warp", "warp_over_mean",    "block_over_mean"};
+/// "1,233", "5.56", "1.64 MB" of the metric of that name; empty: there is none.
+std::string metric_text(const std::vector<Metric>& metrics, const std::string& name);
+/// "asked of L1".
+std::string spaced(std::string name);
 /// Columns that a text takes when it is printed: code points, which are one column each in what we print.
 std::size_t printed_width(std::string_view text);
 /// `text` for n ranks, in weak scaling: each number that is followed by xR is multiplied by n, as in

@@ -27,8 +27,6 @@ struct RunOptions {
   double max_simulated_seconds = 60;
   /// Samples count only at a clock of at least so many MHz (Exec::state); 0: at any.
   double least_clock_mhz = 0;
-  /// Seconds for which each entry runs alone after its samples, for the joules that a product takes; 0: none.
-  double energy_seconds = 0;
   bool cold = false;  ///< flush the caches before each sample
   /// Leave out the check before the clock (four runs with real values, one with integers) and verify only
   /// what the timed runs leave, with real values: for large problems of entries that were checked on smaller

@@ -4,7 +4,6 @@
 
 #include <new>
 
-#include "common/harness/chain.hpp"
 #include "common/harness/runner.hpp"
 #include "common/matrix/error.hpp"
 
@@ -128,3 +127,13 @@ void time_rows(const Problem& problem, std::span<const Entry* const> entries, co
                const RunOptions& options, const RunEvents& events, std::span<ResultRow> rows);
 
 }  // namespace stages::running
+
+namespace stages {
+
+/// run_problem for a problem of several rounds. Every round is checked as a product of what the round before it
+/// has left; then all entries are timed, in turn, each from A on through all of its rounds.
+template <class T>
+void run_chain(const SpgemmProblem<T>& problem, std::span<const Entry* const> entries, const Machine& machine,
+               const RunOptions& options, const RunEvents& events, Results& results);
+
+}  // namespace stages

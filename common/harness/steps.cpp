@@ -145,9 +145,8 @@ std::string to_step_table(std::span<const StepLine> lines, bool colour) {
   for (const Cells& cells : table) {
     std::string text = "  ";
     for (std::size_t k = 0; k < cells.size(); ++k) {
-      text += cells[k];
-      if (printed_width(cells[k]) < widths[k]) text.append(widths[k] - printed_width(cells[k]), ' ');
-      text += "  ";
+      const std::size_t width = printed_width(cells[k]);
+      text += cells[k] + std::string(std::max(widths[k], width) - width, ' ') + "  ";
     }
     text.erase(text.find_last_not_of(' ') + 1);
     out += (colour && &cells == &table.front() ? "\033[2m" + text + "\033[0m" : text) + "\n";

@@ -8,7 +8,6 @@
 #include <map>
 #include <span>
 
-#include "common/harness/metrics.hpp"
 #include "common/harness/results.hpp"
 #include "common/harness/steps.hpp"
 

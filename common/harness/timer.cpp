@@ -28,24 +28,18 @@ int products_per_run(const Problem& problem) {
   return 1;
 }
 
-/// A plan, and its run as Exec::record gave it.
-template <class Problem>
-struct Prepared {
-  std::unique_ptr<Plan<Problem>> plan = nullptr;
-  std::function<void()> run = {};
-};
-
 /// One entry while it is timed.
 template <class Problem>
 struct Timed {
   const Entry* entry;
   ResultRow* row;
   Exec* exec;
-  Prepared<Problem> prepared = {};
-  int repeats = 1;    ///< runs in a sample
-  double spent = 0;   ///< seconds of samples so far
-  int runs = 0;       ///< runs that the phases are summed over
-  DeviceWatch watch;  ///< whether its samples count
+  std::unique_ptr<Plan<Problem>> plan = nullptr;
+  std::function<void()> run = {};  ///< as Exec::record gave it
+  int repeats = 1;                 ///< runs in a sample
+  double spent = 0;                ///< seconds of samples so far
+  int runs = 0;                    ///< runs that the phases are summed over
+  DeviceWatch watch;               ///< whether its samples count
   bool finished = false;
 };
 
@@ -92,7 +86,7 @@ class Timer {
  private:
   void prepare(Timed<Problem>& timed) {
     Exec& exec = *timed.exec;
-    auto& [plan, run] = timed.prepared;
+    auto& plan = timed.plan;
     // Some times where it is short, and not the first then, which also loads kernels.
     std::vector<double> prepares;
     double spent = 0;
@@ -112,12 +106,13 @@ class Timer {
     plan->reset();
     double once = exec.time([&] { plan->run(); });
     if (takes_too_long(*timed.row, once, options_, ranks())) return;
-    run = exec.record([plan = plan.get()] { plan->run(); });
+    timed.run = exec.record([plan = plan.get()] { plan->run(); });
     const char* const percent = std::getenv("STAGES_SLOWER");  // for tools/same-again.sh
-    if (percent != nullptr && !timed.entry->is_vendor()) run = exec.slower(run, std::atof(percent) / 100);
+    if (percent != nullptr && !timed.entry->is_vendor())
+      timed.run = exec.slower(timed.run, std::atof(percent) / 100);
     for (int i = 0; i < 2 && once < 0.5; ++i) {
       if (starts_from_c0(problem_)) plan->reset();
-      once = exec.time(run);
+      once = exec.time(timed.run);
     }
     if (!options_.cold && !starts_from_c0(problem_))
       timed.repeats =
@@ -126,18 +121,17 @@ class Timer {
 
   /// What a sample begins with: C0, and the caches as a run finds them.
   void make_ready(Timed<Problem>& timed) {
-    const Prepared<Problem>& next = timed.prepared;
-    if (starts_from_c0(problem_)) next.plan->reset();
+    if (starts_from_c0(problem_)) timed.plan->reset();
     if (options_.cold) {
       timed.exec->flush_caches();
     } else if (group_.size() > 1 && timed.row->run.median < 0.01) {
-      next.run();  // the plan before this one left the caches with its own data
-      if (starts_from_c0(problem_)) next.plan->reset();
+      timed.run();  // the plan before this one left the caches with its own data
+      if (starts_from_c0(problem_)) timed.plan->reset();
     }
   }
 
   static void run_sample(const Timed<Problem>& timed) {
-    for (int i = 0; i < timed.repeats; ++i) timed.prepared.run();
+    for (int i = 0; i < timed.repeats; ++i) timed.run();
   }
 
   /// For how long the device is busy: at most as many samples as of the whole, in at most half of their time.
@@ -191,35 +185,12 @@ class Timer {
     } else {
       const auto end = std::chrono::steady_clock::now() + kRecovery;
       while (std::chrono::steady_clock::now() < end) {
-        if (starts_from_c0(problem_)) timed.prepared.plan->reset();
-        timed.exec->time(timed.prepared.run);
+        if (starts_from_c0(problem_)) timed.plan->reset();
+        timed.exec->time(timed.run);
       }
     }
     timed.watch.take_again(state, seconds_since(start));
     return true;
-  }
-
-  /// Runs the entry for a while and reads before and after what the device has drawn. Only on one rank, and not
-  /// where each run needs a reset, which would draw, too.
-  void measure_energy(Timed<Problem>& timed) {
-    if (options_.energy_seconds <= 0 || ranks().size() > 1 || starts_from_c0(problem_)) return;
-    Exec& exec = *timed.exec;
-    exec.synchronize();
-    const std::optional<double> before = exec.state(true).joules;
-    if (!before) return;
-    const auto start = std::chrono::steady_clock::now();
-    double runs = 0;
-    do {
-      exec.time([&] { run_sample(timed); });
-      runs += timed.repeats;
-    } while (seconds_since(start) < options_.energy_seconds);
-    const double taken = seconds_since(start);
-    const std::optional<double> after = exec.state(true).joules;
-    if (!after) return;
-    std::vector<Metric>& metrics = timed.row->metrics;
-    const double joules = *after - *before;
-    metrics.push_back({.name = "joules", .value = joules / runs / products_per_run(problem_), .unit = "J"});
-    metrics.push_back({.name = "watts", .value = joules / taken, .unit = "W"});
   }
 
   /// Rank 0 decides.
@@ -235,7 +206,7 @@ class Timer {
 
   void finish(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
-    Plan<Problem>& plan = *timed.prepared.plan;
+    Plan<Problem>& plan = *timed.plan;
     typename Problem::Result result;
     row.fetch = timed.exec->time([&] { result = plan.fetch(); });
     if constexpr (Problem::kOp == Op::spgemm) note_result(row, problem_, result.nnz());
@@ -246,7 +217,6 @@ class Timer {
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
     timed.watch.tell(row, ranks());
     if (ranks().rank() != 0 || row.status != Status::good) return;
-    measure_energy(timed);
     relate_to_cost(row, row.run.median * products_per_run(problem_), *timed.exec);
   }
 

@@ -33,7 +33,7 @@ struct Bound {
   simt::Load warp, block;     ///< of all kernels, as if they ran one after the other
 };
 
-/// kCounted (metrics.hpp) of a product of that problem, and the bound. Empty: nothing asked for global memory.
+/// kCounted (results.hpp) of a product of that problem, and the bound. Empty: nothing asked for global memory.
 std::vector<Metric> counted_metrics(const Bound& bound, const ProblemFacts& problem);
 
 /// The bound of a product that ran these kernels, which may overlap. So only what adds up over all of them

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "common/harness/metrics.hpp"
+#include "common/harness/results.hpp"
 #include "common/lens/show.hpp"
 #include "common/lens/source.hpp"
 

@@ -11,17 +11,6 @@ namespace stages {
 /// data/builtin.tsv; the build makes its definition (cmake/EmbedText.cmake).
 extern const std::string_view builtin_text;
 
-namespace {
-
-std::vector<BuiltinMatrix> parse(std::string_view text) {
-  std::vector<BuiltinMatrix> set;
-  for (const auto& [name, spec, b, operations, stands_for] : table_rows<5>(text, "data/builtin.tsv"))
-    set.push_back({name, spec, b == "-" ? std::string_view{} : b, operations, stands_for});
-  return set;
-}
-
-}  // namespace
-
 bool BuiltinMatrix::meant_for(std::string_view operation) const {
   for (std::string_view rest = operations; !rest.empty();)
     if (take(rest, ',') == operation) return true;
@@ -29,7 +18,13 @@ bool BuiltinMatrix::meant_for(std::string_view operation) const {
 }
 
 std::span<const BuiltinMatrix> builtin_set() {
-  static const std::vector<BuiltinMatrix> set = parse(builtin_text);
+  static const std::vector<BuiltinMatrix> set = [] {
+    std::vector<BuiltinMatrix> v;
+    for (const auto& [name, spec, b, operations, stands_for] :
+         table_rows<5>(builtin_text, "data/builtin.tsv"))
+      v.push_back({name, spec, b == "-" ? std::string_view{} : b, operations, stands_for});
+    return v;
+  }();
   return set;
 }
 

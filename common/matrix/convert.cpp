@@ -12,29 +12,6 @@ namespace {
 
 std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
-/// One counting sort: the heart of to_csc, to_csr and transpose. The input is read row by row, so each row of
-/// the output comes out in ascending order.
-template <class T>
-Csr<T> flip(const CsrView<T>& in) {
-  const Offset nnz = in.row_ptr[in.rows];
-  require_memory(2.0 * sizeof(Offset) * in.cols +
-                     static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(nnz),
-                 fmt::format("the transpose, {} x {},", in.cols, in.rows));
-  Csr<T> out(in.cols, in.rows);
-  for (Offset k = 0; k < nnz; ++k) ++out.row_ptr[at(in.col_idx[k]) + 1];
-  std::partial_sum(out.row_ptr.begin(), out.row_ptr.end(), out.row_ptr.begin());
-  out.resize(nnz);
-  Buffer<Offset> next(out.row_ptr.begin(), out.row_ptr.end() - 1);
-  for (Index i = 0; i < in.rows; ++i) {
-    for (Offset k = in.row_ptr[i]; k < in.row_ptr[i + 1]; ++k) {
-      const Offset to = next[at(in.col_idx[k])]++;
-      out.col_idx[at(to)] = i;
-      out.values[at(to)] = in.values[k];
-    }
-  }
-  return out;
-}
-
 /// Makes rows of placed entries canonical, in place: sorts each by column, and sums what repeats in the order
 /// in which it was placed, or keeps the last of it.
 template <class T>
@@ -113,24 +90,29 @@ Csr<T> to_csr(Coo<T> a, Repeats repeats) {
 
 template <class T>
 Csc<T> to_csc(const Csr<T>& a) {
-  Csr<T> by_columns = transpose(a);
-  Csc<T> out;
-  out.rows = a.rows;
-  out.cols = a.cols;
-  out.col_ptr = std::move(by_columns.row_ptr);
-  out.row_idx = std::move(by_columns.col_idx);
-  out.values = std::move(by_columns.values);
-  return out;
+  Csr<T> t = transpose(a);
+  return {a.rows, a.cols, std::move(t.row_ptr), std::move(t.col_idx), std::move(t.values)};
 }
 
-template <class T>
-Csr<T> to_csr(const Csc<T>& a) {
-  return flip<T>({a.cols, a.rows, a.col_ptr.data(), a.row_idx.data(), a.values.data()});
-}
-
+/// One counting sort. The input is read row by row, so each row of the output comes out in ascending order.
 template <class T>
 Csr<T> transpose(const Csr<T>& a) {
-  return flip(a.view());
+  require_memory(2.0 * sizeof(Offset) * a.cols +
+                     static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(a.nnz()),
+                 fmt::format("the transpose, {} x {},", a.cols, a.rows));
+  Csr<T> out(a.cols, a.rows);
+  for (const Index j : a.col_idx) ++out.row_ptr[at(j) + 1];
+  std::partial_sum(out.row_ptr.begin(), out.row_ptr.end(), out.row_ptr.begin());
+  out.resize(a.nnz());
+  Buffer<Offset> next(out.row_ptr.begin(), out.row_ptr.end() - 1);
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k) {
+      const Offset to = next[at(a.col_idx[at(k)])]++;
+      out.col_idx[at(to)] = i;
+      out.values[at(to)] = a.values[at(k)];
+    }
+  }
+  return out;
 }
 
 template <class T>
@@ -183,7 +165,6 @@ void require_canonical(const Csr<T>& a, const char* name) {
 #define STAGES_INSTANTIATE(T)                                \
   template Csr<T> to_csr(Coo<T>, Repeats);                   \
   template Csc<T> to_csc(const Csr<T>&);                     \
-  template Csr<T> to_csr(const Csc<T>&);                     \
   template Csr<T> transpose(const Csr<T>&);                  \
   template Dense<T> to_dense(const Csr<T>&, Layout, Offset); \
   template Csr<T> to_csr(const Dense<T>&);                   \

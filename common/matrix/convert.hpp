@@ -24,10 +24,6 @@ Csr<T> to_csr(Coo<T> a, Repeats repeats = Repeats::add);
 template <class T>
 Csc<T> to_csc(const Csr<T>& a);
 
-/// The same matrix by rows.
-template <class T>
-Csr<T> to_csr(const Csc<T>& a);
-
 /// A^T, cols x rows.
 template <class T>
 Csr<T> transpose(const Csr<T>& a);

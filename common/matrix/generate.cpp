@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "common/matrix/builtin.hpp"
+#include "common/matrix/embedded_table.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generators/generators.hpp"
+#include "common/matrix/instantiate.hpp"
 #include "common/matrix/memory.hpp"
 #include "common/matrix/nearest.hpp"
 #include "common/matrix/random.hpp"
@@ -83,8 +85,11 @@ const Generator& find_generator(std::string_view spec, std::string_view name) {
 Plan plan_spec(std::string_view spec) {
   constexpr std::string_view kBuiltin = "data:";
   if (spec.starts_with(kBuiltin)) spec = builtin(spec.substr(kBuiltin.size())).spec;
-  const auto [name, arguments] = recipes::split_spec(spec);
-  const Generator& generator = find_generator(spec, name);
+  constexpr std::string_view kPrefix = "gen:";
+  if (!spec.starts_with(kPrefix) || spec.size() == kPrefix.size())
+    fail("'{}' is not a generator spec; write gen:NAME:KEY=VALUE,..., for example gen:rmat:scale=12", spec);
+  std::string_view arguments = spec.substr(kPrefix.size());
+  const Generator& generator = find_generator(spec, take(arguments, ':'));
   const Parameters parameters(spec, arguments, generator.info);
   Plan plan;
   const std::string_view kind = parameters.choice("values", {"uniform", "integers", "ones"});
@@ -106,7 +111,7 @@ Plan plan_spec(std::string_view spec) {
 Offset peak_bytes(const Recipe& r, std::size_t value_size) {
   const Offset pointers = (Offset{r.rows} + 1) * Offset{sizeof(Offset)};
   const Offset columns = r.entries * Offset{sizeof(Index)};
-  const Offset making = r.drawn ? 2 * columns + 2 * pointers + r.more_bytes : columns + pointers;
+  const Offset making = r.drawn ? 2 * columns + 2 * pointers : columns + pointers;
   return std::max(making, pointers + columns + r.entries * static_cast<Offset>(value_size));
 }
 
@@ -142,17 +147,17 @@ std::span<const GeneratorInfo> generators() {
 bool is_matrix_spec(std::string_view text) { return text.starts_with("gen:") || text.starts_with("data:"); }
 
 template <class T>
-Csr<T> generate(std::string_view spec, int threads, Offset max_bytes) {
+Csr<T> generate(std::string_view spec, int threads) {
   const Plan plan = plan_spec(spec);
   const Offset need = peak_bytes(plan.recipe, sizeof(T));
   const Offset lines = std::max(plan.recipe.rows, plan.recipe.cols);
-  if (max_bytes == 0 && lines / 8 > plan.recipe.entries && static_cast<double>(need) > kMostForEmptyLines)
+  if (lines / 8 > plan.recipe.entries && static_cast<double>(need) > kMostForEmptyLines)
     fail(
         "{}: {} x {} with {} entries takes {:.3g} GB of memory, and the limit is {:.3g} GB where most rows "
         "are empty; ask for fewer rows",
         spec, plan.recipe.rows, plan.recipe.cols, plan.recipe.entries, static_cast<double>(need) * 1e-9,
         kMostForEmptyLines * 1e-9);
-  const Offset limit = max_bytes > 0 ? max_bytes : available_memory();
+  const Offset limit = available_memory();
   if (need > limit)
     fail(
         "{}: needs {:.3g} GB of memory for {} x {} with {} entries, and the limit is {:.3g} GB; ask for less",
@@ -171,9 +176,7 @@ std::pair<Index, Index> generated_shape(std::string_view spec) {
   return {recipe.rows, recipe.cols};
 }
 
-template Csr<float> generate(std::string_view, int, Offset);
-template Csr<double> generate(std::string_view, int, Offset);
-template Offset generation_bytes<float>(std::string_view);
-template Offset generation_bytes<double>(std::string_view);
+STAGES_FOR_VALUES(generate)
+STAGES_FOR_VALUES(generation_bytes)
 
 }  // namespace stages

@@ -35,9 +35,9 @@ bool is_matrix_spec(std::string_view text);
 
 /// Makes the canonical Csr that `spec` describes. `threads` = 0 means one per hardware thread. Throws Error,
 /// naming the spec, for an unknown generator or parameter, for a value out of range, and, before anything is
-/// allocated, if making the matrix needs more than `max_bytes` (0: the memory that the machine has left).
+/// allocated, if making the matrix needs more memory than the machine has left.
 template <class T>
-Csr<T> generate(std::string_view spec, int threads = 0, Offset max_bytes = 0);
+Csr<T> generate(std::string_view spec, int threads = 0);
 
 /// Bytes of memory that generate<T>(spec) needs at its peak, if none of the entries drawn fall at one place
 /// (each that does makes it less). Throws as generate does.

@@ -44,10 +44,9 @@ auto with_memory(const std::string& name, Action action) {
   try {
     return action();
   } catch (const std::bad_alloc&) {
-    fail_at(name, 1, "the matrix does not fit into memory; use a smaller one or a larger machine");
   } catch (const std::length_error&) {
-    fail_at(name, 1, "the matrix does not fit into memory; use a smaller one or a larger machine");
   }
+  fail_at(name, 1, "the matrix does not fit into memory; use a smaller one or a larger machine");
 }
 
 template <class T>
@@ -95,7 +94,7 @@ class Reader {
   template <class Visit>
   void read_again(Visit visit) {
     lines_.rewind();
-    if (!(parse_header(lines_) == header_)) changed();
+    if (parse_header(lines_) != header_) changed();
     read(visit);
   }
 
@@ -266,22 +265,8 @@ Dense<T> read_matrix_market_dense(ByteSource& source, const std::string& name, L
   return out;
 }
 
-template <class T>
-Csr<T> read_matrix_market(const std::string& path, const ReadOptions& options, ReadReport* report) {
-  return read_matrix_market<T>(*open_unpacked(path), path, options, report);
-}
-
-template <class T>
-Dense<T> read_matrix_market_dense(const std::string& path, Layout layout, const ReadOptions& options,
-                                  ReadReport* report) {
-  return read_matrix_market_dense<T>(*open_unpacked(path), path, layout, options, report);
-}
-
 #define STAGES_INSTANTIATE(T)                                                                                \
-  template Csr<T> read_matrix_market<T>(const std::string&, const ReadOptions&, ReadReport*);                \
   template Csr<T> read_matrix_market<T>(ByteSource&, const std::string&, const ReadOptions&, ReadReport*);   \
-  template Dense<T> read_matrix_market_dense<T>(const std::string&, Layout, const ReadOptions&,              \
-                                                ReadReport*);                                                \
   template Dense<T> read_matrix_market_dense<T>(ByteSource&, const std::string&, Layout, const ReadOptions&, \
                                                 ReadReport*);
 STAGES_INSTANTIATE(float)

@@ -36,7 +36,11 @@ struct MatrixMarketHeader {
   Field field = Field::real;
   Symmetry symmetry = Symmetry::general;
   Index rows = 0, cols = 0;
-  Offset stored = 0;  ///< entries that the file holds, before symmetry is expanded
+  Offset stored = 0;     ///< entries that the file holds, before symmetry is expanded
+  Offset size_line = 0;  ///< the line that says how many
+
+  bool mirrored() const { return symmetry != Symmetry::general; }
+  bool operator==(const MatrixMarketHeader&) const = default;
 };
 
 struct ReadOptions {
@@ -62,24 +66,27 @@ MatrixMarketHeader read_matrix_market_header(const std::string& path);
 /// The matrix in canonical form. While it is made, each entry takes two indices and a value besides the result.
 /// Entries that repeat are summed in file order; explicit zeros of coordinate files are kept, zeros of array
 /// files are not. T: float or double. Throws Error.
-template <class T>
-Csr<T> read_matrix_market(const std::string& path, const ReadOptions& options = {},
-                          ReadReport* report = nullptr);
-
-/// The same from any source; `name` stands for the file in messages. `source` is unpacked already.
+/// `name` stands for the file in messages; `source` is unpacked already.
 template <class T>
 Csr<T> read_matrix_market(ByteSource& source, const std::string& name, const ReadOptions& options = {},
                           ReadReport* report = nullptr);
+template <class T>
+Csr<T> read_matrix_market(const std::string& path, const ReadOptions& options = {},
+                          ReadReport* report = nullptr) {
+  return read_matrix_market<T>(*open_unpacked(path), path, options, report);
+}
 
 /// The matrix with every element written out, without padding, from array and coordinate files alike. Throws
 /// Error.
 template <class T>
-Dense<T> read_matrix_market_dense(const std::string& path, Layout layout = Layout::row_major,
-                                  const ReadOptions& options = {}, ReadReport* report = nullptr);
-template <class T>
 Dense<T> read_matrix_market_dense(ByteSource& source, const std::string& name,
                                   Layout layout = Layout::row_major, const ReadOptions& options = {},
                                   ReadReport* report = nullptr);
+template <class T>
+Dense<T> read_matrix_market_dense(const std::string& path, Layout layout = Layout::row_major,
+                                  const ReadOptions& options = {}, ReadReport* report = nullptr) {
+  return read_matrix_market_dense<T>(*open_unpacked(path), path, layout, options, report);
+}
 
 /// Writes `a` as `coordinate real general`, row by row, 1-based, each value with the fewest digits that read
 /// back as the same bits; or as `coordinate pattern general`, without values. The file appears complete or not

@@ -9,19 +9,10 @@
 
 namespace stages::market {
 
-using Format = MatrixMarketHeader::Format;
-using Field = MatrixMarketHeader::Field;
-using Symmetry = MatrixMarketHeader::Symmetry;
-
-struct Header : MatrixMarketHeader {
-  Offset size_line = 0;
-
-  bool operator==(const Header& other) const {
-    return format == other.format && field == other.field && symmetry == other.symmetry &&
-           rows == other.rows && cols == other.cols && stored == other.stored;
-  }
-  bool mirrored() const { return symmetry != Symmetry::general; }
-};
+using Header = MatrixMarketHeader;
+using Format = Header::Format;
+using Field = Header::Field;
+using Symmetry = Header::Symmetry;
 
 /// Throws Error where the file does not begin as one of this format does.
 Header parse_header(Lines& lines);

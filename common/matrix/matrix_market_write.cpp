@@ -54,13 +54,13 @@ void write_matrix_market(const std::string& path, const Csr<T>& a, bool pattern)
   out.line("%%MatrixMarket matrix coordinate {} general", pattern ? "pattern" : "real");
   out.line("{} {} {}", a.rows, a.cols, a.nnz());
   for (Index i = 0; i < a.rows; ++i) {
-    for (Offset k = a.row_ptr[static_cast<std::size_t>(i)]; k < a.row_ptr[static_cast<std::size_t>(i) + 1];
-         ++k) {
+    const auto columns = row_columns(a, i);
+    const auto values = row_values(a, i);
+    for (std::size_t k = 0; k < columns.size(); ++k) {
       if (pattern) {
-        out.line("{} {}", i + 1, a.col_idx[static_cast<std::size_t>(k)] + 1);
+        out.line("{} {}", i + 1, columns[k] + 1);
       } else {
-        out.line("{} {} {}", i + 1, a.col_idx[static_cast<std::size_t>(k)] + 1,
-                 writable(a.values[static_cast<std::size_t>(k)]));
+        out.line("{} {} {}", i + 1, columns[k] + 1, writable(values[k]));
       }
     }
   }

@@ -63,16 +63,13 @@ Offset left_in_cgroups(const std::string& root) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos || line.compare(second + 1, 1, "/") != 0) continue;
     const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
-    const std::string path = line.substr(second + 1);
-    if (controllers == ",,") {
-      left = std::min(
-          left, left_in_cgroups({root + "/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file"},
-                                path));
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      left = std::min(left, left_in_cgroups({root + "/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
-                                             "/memory.usage_in_bytes", "total_inactive_file"},
-                                            path));
-    }
+    const bool second_version = controllers == ",,";
+    if (!second_version && controllers.find(",memory,") == std::string::npos) continue;
+    const Names names =
+        second_version ? Names{root + "/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file"}
+                       : Names{root + "/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
+                               "/memory.usage_in_bytes", "total_inactive_file"};
+    left = std::min(left, left_in_cgroups(names, line.substr(second + 1)));
   }
   return left;
 }

@@ -1,5 +1,7 @@
 #include "common/matrix/nearest.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <iterator>
@@ -37,16 +39,6 @@ std::size_t distance(std::string_view wanted, std::string_view name) {
   return contained ? 1 : edits(wanted, name);
 }
 
-std::string join(std::span<const std::string_view> names, const char* separator, const char* last,
-                 const char* quote) {
-  std::string out;
-  for (std::size_t k = 0; k < names.size(); ++k) {
-    if (k > 0) out += k + 1 == names.size() ? last : separator;
-    out.append(quote).append(names[k]).append(quote);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string nearest_names(std::string_view wanted, std::span<const std::string_view> names) {
@@ -62,14 +54,15 @@ std::string nearest_names(std::string_view wanted, std::span<const std::string_v
     std::ranges::copy_if(names, std::back_inserter(of_step),
                          [&](auto name) { return name.starts_with(step); });
     if (!of_step.empty()) names = of_step;
-    if (names.size() > kMostToList)
-      return "`list` shows the " + std::to_string(names.size()) + " that there are";
-    return "there are " + join(names, ", ", ", ", "");
+    if (names.size() > kMostToList) return fmt::format("`list` shows the {} that there are", names.size());
+    return fmt::format("there are {}", fmt::join(names, ", "));
   }
-  std::stable_sort(near.begin(), near.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
-  std::vector<std::string_view> best;
-  for (std::size_t k = 0; k < std::min(near.size(), kMostNames); ++k) best.push_back(near[k].second);
-  return (best.size() == 1 ? "the nearest is " : "the nearest are ") + join(best, ", ", " and ", "'");
+  std::ranges::stable_sort(near, {}, [](const auto& one) { return one.first; });
+  near.resize(std::min(near.size(), kMostNames));
+  std::string out = near.size() == 1 ? "the nearest is" : "the nearest are";
+  for (std::size_t k = 0; k < near.size(); ++k)
+    out += fmt::format("{} '{}'", k == 0 ? "" : k + 1 < near.size() ? "," : " and", near[k].second);
+  return out;
 }
 
 }  // namespace stages

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/instantiate.hpp"
 #include "common/matrix/parallel.hpp"
 
 namespace stages {
@@ -132,8 +134,6 @@ void describe_symmetry(const Csr<T>& a, const Csr<T>& transposed, MatrixStatisti
   };
   s.structural_symmetry = share(mirrored);
   s.numerical_symmetry = share(equal);
-  s.structurally_symmetric = mirrored == off_diagonal;
-  s.numerically_symmetric = equal == off_diagonal;
 }
 
 template <class T>
@@ -143,48 +143,24 @@ void require_factors(const Csr<T>& a, const Csr<T>& b) {
          b.rows, b.cols);
 }
 
-template <class T>
-Offset row_products(const Csr<T>& a, const Csr<T>& b, Index i) {
-  Offset products = 0;
-  for (const Index k : row_columns(a, i)) products += b.row_nnz(k);
-  return products;
-}
-
-/// Marks, per column, the last row of C that touched it: counts a row's distinct columns without clearing.
-class RowCounter {
- public:
-  explicit RowCounter(Index cols) : last_row_(at(cols), -1) {}
-
-  template <class T>
-  Offset count(const Csr<T>& a, const Csr<T>& b, Index i) {
-    Offset distinct = 0;
-    for (const Index k : row_columns(a, i)) {
-      for (const Index j : row_columns(b, k)) {
-        if (last_row_[at(j)] == i) continue;
-        last_row_[at(j)] = i;
-        ++distinct;
-      }
-    }
-    return distinct;
-  }
-
- private:
-  std::vector<Index> last_row_;
-};
-
 /// nnz of the rows 0, step, 2 * step, ... of C.
 template <class T>
 Offset count_rows(const Csr<T>& a, const Csr<T>& b, Offset step, int threads) {
-  const Offset rows = (a.rows + step - 1) / step;
-  std::vector<std::vector<RowCounter>> counters(at(thread_count(threads)));
+  // Of each thread, for each column the last row of C that touched it: so nothing has to be cleared.
+  std::vector<std::vector<Index>> last_rows(at(thread_count(threads)));
   std::atomic<Offset> total{0};
-  parallel_blocks(rows, kRowsPerBlock, threads, [&](int worker, Offset begin, Offset end) {
-    auto& counter = counters[at(worker)];
-    if (counter.empty()) counter.emplace_back(b.cols);
-    Offset nnz = 0;
-    for (Offset r = begin; r < end; ++r) nnz += counter.front().count(a, b, static_cast<Index>(r * step));
-    total += nnz;
-  });
+  parallel_blocks((a.rows + step - 1) / step, kRowsPerBlock, threads,
+                  [&](int worker, Offset begin, Offset end) {
+                    std::vector<Index>& last_row = last_rows[at(worker)];
+                    last_row.resize(at(b.cols), -1);
+                    Offset nnz = 0;
+                    for (Offset r = begin; r < end; ++r) {
+                      const auto i = static_cast<Index>(r * step);
+                      for (const Index k : row_columns(a, i))
+                        for (const Index j : row_columns(b, k)) nnz += std::exchange(last_row[at(j)], i) != i;
+                    }
+                    total += nnz;
+                  });
   return total;
 }
 
@@ -212,8 +188,9 @@ MatrixStatistics statistics(const Csr<T>& a) {
 template <class T>
 Buffer<Offset> spgemm_row_products(const Csr<T>& a, const Csr<T>& b) {
   require_factors(a, b);
-  Buffer<Offset> products(at(a.rows));
-  for (Index i = 0; i < a.rows; ++i) products[at(i)] = row_products(a, b, i);
+  Buffer<Offset> products(at(a.rows), 0);
+  for (Index i = 0; i < a.rows; ++i)
+    for (const Index k : row_columns(a, i)) products[at(i)] += b.row_nnz(k);
   return products;
 }
 
@@ -223,10 +200,6 @@ Offset spgemm_products(const Csr<T>& a, const Csr<T>& b) {
   Offset products = 0;
   for (const Index k : a.col_idx) products += b.row_nnz(k);
   return products;
-}
-
-double ProductCost::compression() const {
-  return nnz_estimate == 0 ? 1.0 : static_cast<double>(products) / static_cast<double>(nnz_estimate);
 }
 
 template <class T>
@@ -260,32 +233,28 @@ ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to, i
 }
 
 template <class T>
-SquareCost square_cost(const Csr<T>& a, Offset exact_up_to, int threads) {
-  const bool few = mostly_empty(a), square = a.rows == a.cols;
+SquareCost square_cost(const Csr<T>& a) {
+  const bool few = mostly_empty(a);
   const Csr<T> packed = few ? without_empty_lines(a) : Csr<T>{};
   const Csr<T>& factor = few ? packed : a;
-  if (square) {
-    SquareCost cost{product_cost(factor, factor, exact_up_to, threads), false, false};
+  if (a.rows == a.cols) {
+    SquareCost cost{product_cost(factor, factor), false, false};
     cost.rows = cost.cols = a.rows;
     return cost;
   }
   const Csr<T> transposed = transpose(factor);
   const Offset of_rows = spgemm_products(transposed, factor), of_cols = spgemm_products(factor, transposed);
   const bool transposed_first = of_rows < of_cols;
-  SquareCost cost{transposed_first ? product_cost(transposed, factor, exact_up_to, threads)
-                                   : product_cost(factor, transposed, exact_up_to, threads),
+  SquareCost cost{transposed_first ? product_cost(transposed, factor) : product_cost(factor, transposed),
                   true, transposed_first, std::max(of_rows, of_cols)};
   cost.rows = cost.cols = transposed_first ? a.cols : a.rows;
   return cost;
 }
 
-#define STAGES_INSTANTIATE(T)                                                   \
-  template MatrixStatistics statistics(const Csr<T>&);                          \
-  template Offset spgemm_products(const Csr<T>&, const Csr<T>&);                \
-  template Buffer<Offset> spgemm_row_products(const Csr<T>&, const Csr<T>&);    \
-  template ProductCost product_cost(const Csr<T>&, const Csr<T>&, Offset, int); \
-  template SquareCost square_cost(const Csr<T>&, Offset, int);
-STAGES_INSTANTIATE(float)
-STAGES_INSTANTIATE(double)
+STAGES_FOR_VALUES(statistics)
+STAGES_FOR_VALUES(spgemm_products)
+STAGES_FOR_VALUES(spgemm_row_products)
+STAGES_FOR_VALUES(product_cost)
+STAGES_FOR_VALUES(square_cost)
 
 }  // namespace stages

@@ -32,8 +32,6 @@ struct MatrixStatistics {
   double structural_symmetry = 0;
   /// The same share for mirrors that also hold the same value.
   double numerical_symmetry = 0;
-  bool structurally_symmetric = false;  ///< square, and every entry has its mirror
-  bool numerically_symmetric = false;   ///< square, and every entry has its mirror with the same value
 
   Index diagonal_entries = 0;    ///< stored entries (i, i)
   Offset explicit_zeros = 0;     ///< stored entries with the value 0
@@ -63,7 +61,10 @@ struct ProductCost {
   Offset nnz_upper_bound = 0;   ///< sum over rows of min(products of the row, columns of B)
   Offset nnz_estimate = 0;      ///< exact where `nnz_exact`, else from a sample of rows spread evenly
   bool nnz_exact = false;
-  double compression() const;  ///< products / nnz_estimate; 1 for an empty C
+  /// Products for each of them; 1 for an empty C.
+  double compression() const {
+    return nnz_estimate == 0 ? 1.0 : static_cast<double>(products) / static_cast<double>(nnz_estimate);
+  }
 };
 
 /// The cost of A * B. If the products are at most `exact_up_to`, the structural non-zeros of C are counted (no
@@ -80,6 +81,6 @@ struct SquareCost : ProductCost {
   Offset other_products = 0;  ///< of a rectangle: of the other square
 };
 template <class T>
-SquareCost square_cost(const Csr<T>& a, Offset exact_up_to = 100'000'000, int threads = 0);
+SquareCost square_cost(const Csr<T>& a);
 
 }  // namespace stages

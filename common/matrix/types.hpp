@@ -105,7 +105,6 @@ struct Coo {
 /// be stored.
 template <class T>
 struct Csr {
-  using Value = T;
   Index rows = 0, cols = 0;
   Buffer<Offset> row_ptr = Buffer<Offset>(1, 0);
   Buffer<Index> col_idx;
@@ -136,25 +135,16 @@ struct Csr {
 /// Compressed sparse columns, owning: canonical as Csr, with rows strictly ascending within a column.
 template <class T>
 struct Csc {
-  using Value = T;
   Index rows = 0, cols = 0;
   Buffer<Offset> col_ptr = Buffer<Offset>(1, 0);
   Buffer<Index> row_idx;
   Buffer<T> values;
-
-  Csc() = default;
-  /// A rows x cols matrix without non-zeros.
-  Csc(Index rows_, Index cols_) : rows(rows_), cols(cols_), col_ptr(static_cast<std::size_t>(cols_) + 1, 0) {}
-
-  Offset nnz() const { return std::ssize(row_idx); }
-  CscView<T> view() const { return {rows, cols, col_ptr.data(), row_idx.data(), values.data()}; }
 };
 
 /// A dense matrix, owning. The elements between the used part of a line and its leading dimension are
 /// padding: they belong to the array, and nothing may write them.
 template <class T>
 struct Dense {
-  using Value = T;
   Index rows = 0, cols = 0;
   Offset ld = 0;
   Layout layout = Layout::row_major;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/matrix/error.hpp"
+#include "common/matrix/instantiate.hpp"
 #include "common/matrix/statistics.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
@@ -79,7 +79,6 @@ RowBounds shared_bounds(RowBounds bounds, MPI_Comm comm) {
   return bounds;
 }
 
-template std::vector<Offset> products_before(const Csr<float>&, const Csr<float>&, Offset);
-template std::vector<Offset> products_before(const Csr<double>&, const Csr<double>&, Offset);
+STAGES_FOR_VALUES(products_before)
 
 }  // namespace stages::mpi

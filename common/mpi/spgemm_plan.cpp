@@ -149,30 +149,17 @@ void MpiSpgemmPlan<T>::begin_round(std::size_t round) {
 template <class T>
 void MpiSpgemmPlan<T>::run() {
   collected_ = false;
-  if (places_in_run()) return whole_product();
-  const auto start = std::chrono::steady_clock::now();
-  compute_seconds_ = 0;
-  RunBytes bytes;
-  const Offset sent_before = bytes_sent();
-  multiply();
-  bytes.exchange = bytes_sent() - sent_before;
-  const bool stays = shape_.destination == Destination::distributed;
-  if (!stays) wait_for_all();
-  const double distributed = seconds_since(start);
-  if (!stays) bring_together();
-  bytes.gather = bytes_sent() - sent_before - bytes.exchange;
-  note_run({compute_seconds_, distributed, -1}, bytes);
+  product(places_in_run());
 }
 
-/// All three steps. Barriers between them, so that waiting for the slowest rank is told apart from moving
-/// data.
+/// Barriers between the steps, so that waiting for the slowest rank is told apart from moving data.
 template <class T>
-void MpiSpgemmPlan<T>::whole_product() {
+void MpiSpgemmPlan<T>::product(bool whole) {
   const auto start = std::chrono::steady_clock::now();
   compute_seconds_ = 0;
   RunBytes bytes;
   const Offset sent_before = bytes_sent();
-  {
+  if (whole) {
     Phase phase(exec_, "scatter");
     place();
     check(MPI_Barrier(comm()), "waiting for all ranks");
@@ -180,25 +167,20 @@ void MpiSpgemmPlan<T>::whole_product() {
   bytes.scatter = bytes_sent() - sent_before;
   const auto placed = std::chrono::steady_clock::now();
   multiply();
-  wait_for_all();
-  const double distributed = seconds_since(placed);
   bytes.exchange = bytes_sent() - sent_before - bytes.scatter;
-  bring_together();
+  const bool stays = !whole && shape_.destination == Destination::distributed;
+  if (!stays) {
+    Phase phase(exec_, "wait");
+    check(MPI_Barrier(comm()), "waiting for all ranks");
+  }
+  const double distributed = seconds_since(placed);
+  if (!stays) {
+    Phase phase(exec_, "gather");
+    collect();
+    collected_ = true;
+  }
   bytes.gather = bytes_sent() - sent_before - bytes.scatter - bytes.exchange;
-  note_run({compute_seconds_, distributed, seconds_since(start)}, bytes);
-}
-
-template <class T>
-void MpiSpgemmPlan<T>::wait_for_all() {
-  Phase phase(exec_, "wait");
-  check(MPI_Barrier(comm()), "waiting for all ranks");
-}
-
-template <class T>
-void MpiSpgemmPlan<T>::bring_together() {
-  Phase phase(exec_, "gather");
-  collect();
-  collected_ = true;
+  note_run({compute_seconds_, distributed, whole ? seconds_since(start) : -1}, bytes);
 }
 
 /// Times of the executor mean nothing, so there they stay unknown.
@@ -213,13 +195,13 @@ void MpiSpgemmPlan<T>::note_run(const RunTimes& times, const RunBytes& bytes) {
 template <class T>
 void MpiSpgemmPlan<T>::measure_whole_product() {
   const Clocks before = clocks();
-  whole_product();
+  product(true);
   const RunBytes moved = clocks().bytes();
   clocks() = before;
   if (takes_turns()) return clocks().set_bytes(moved);
   for (int k = 0; k < 3; ++k) {
     check(MPI_Barrier(comm()), "starting together");
-    whole_product();
+    product(true);
   }
 }
 

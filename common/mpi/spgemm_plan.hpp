@@ -115,10 +115,9 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   RowBounds bounds_for(std::span<const Offset> before);
   std::vector<double> seconds_of_shares();
   void settle(const RowBounds& bounds);
-  void whole_product();
+  /// `whole`: all three steps, root to root; else multiply(), and collect() unless C stays distributed.
+  void product(bool whole);
   void measure_whole_product();
-  void wait_for_all();
-  void bring_together();
   void note_run(const RunTimes& times, const RunBytes& bytes);
 
   Placed placed_;

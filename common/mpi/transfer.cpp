@@ -137,7 +137,8 @@ struct Parts {
   std::vector<int> counts, places;
 };
 
-/// The same, by one collective where it may be.
+}  // namespace
+
 void move_parts(void* whole, void* part, std::span<const std::size_t> bytes, int root, MPI_Comm comm,
                 bool scatter) {
   const std::size_t all = whole_bytes(bytes, comm);
@@ -156,18 +157,6 @@ void move_parts(void* whole, void* part, std::span<const std::size_t> bytes, int
           "gathering");
   }
   (scatter == (rank == root) ? sent : received) += static_cast<Offset>(rank == root ? all - own : own);
-}
-
-}  // namespace
-
-void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> bytes, int root,
-                   MPI_Comm comm) {
-  move_parts(const_cast<void*>(whole), part, bytes, root, comm, true);
-}
-
-void gather_bytes(const void* part, void* whole, std::span<const std::size_t> bytes, int root,
-                  MPI_Comm comm) {
-  move_parts(whole, const_cast<void*>(part), bytes, root, comm, false);
 }
 
 void all_gather_bytes(void* whole, std::span<const std::size_t> bytes, MPI_Comm comm) {

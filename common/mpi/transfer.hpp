@@ -60,11 +60,11 @@ class Transfers {
 void broadcast_bytes(void* data, std::size_t bytes, int root, MPI_Comm comm);
 
 /// Rank `root` holds the parts of all ranks one after the other in `whole`: part r is `bytes[r]` long. Rank
-/// r's part goes to, or comes from, `part` there. `bytes` has a place for each rank, on all ranks. Uses
-/// MPI_Scatterv and MPI_Gatherv where all of `whole` is below the limit, else messages in pieces.
-void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> bytes, int root,
-                   MPI_Comm comm);
-void gather_bytes(const void* part, void* whole, std::span<const std::size_t> bytes, int root, MPI_Comm comm);
+/// r's part goes to (`scatter`), or comes from, `part` there; what is sent is only read. `bytes` has a place
+/// for each rank, on all ranks. Uses MPI_Scatterv and MPI_Gatherv where all of `whole` is below the limit, else
+/// messages in pieces.
+void move_parts(void* whole, void* part, std::span<const std::size_t> bytes, int root, MPI_Comm comm,
+                bool scatter);
 /// Part r of `whole` is there on rank r, and then on all ranks.
 void all_gather_bytes(void* whole, std::span<const std::size_t> bytes, MPI_Comm comm);
 
@@ -94,12 +94,12 @@ std::vector<std::size_t> part_bytes(std::span<const Offset> bounds) {
 template <class T>
 void scatter(const T* whole, T* part, std::span<const Offset> bounds, int root, MPI_Comm comm) {
   static_assert(std::is_trivially_copyable_v<T>);
-  scatter_bytes(whole, part, part_bytes<T>(bounds), root, comm);
+  move_parts(const_cast<T*>(whole), part, part_bytes<T>(bounds), root, comm, true);
 }
 template <class T>
 void gather(const T* part, T* whole, std::span<const Offset> bounds, int root, MPI_Comm comm) {
   static_assert(std::is_trivially_copyable_v<T>);
-  gather_bytes(part, whole, part_bytes<T>(bounds), root, comm);
+  move_parts(whole, const_cast<T*>(part), part_bytes<T>(bounds), root, comm, false);
 }
 template <class T>
 void all_gather(T* whole, std::span<const Offset> bounds, MPI_Comm comm) {

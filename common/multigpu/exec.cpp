@@ -129,7 +129,7 @@ void MultiGpuExec::take_longest_phases() {
 
 double MultiGpuExec::measure_copy_bandwidth() {
   check(MPI_Barrier(ranks_.comm()), "starting together");
-  double sum = copy_bytes_per_second().value_or(0);
+  double sum = copy_bytes_per_second();
   sum_over_ranks(std::span(&sum, 1), ranks_.comm());
   return sum;
 }

@@ -98,7 +98,7 @@ class Usage(Case):
             ("--mode chain is for spmv, and this run has spmm only", *small, "--op", "spmm", "--mode", "chain"),
             ("--products: Value 0 not in range", *small, "--op", "spgemm", "--mode", "chain", "--products", "0"),
             ("a chain of products needs a square B, and this one is 20 x 50", "run", "-m", WIDE, "--op", "spgemm", "--mode", "chain"),
-            ("--require-clock and --energy are not for chains", *small, "--op", "spgemm", "--mode", "chain", "--energy", "2"),
+            ("--require-clock is not for chains of spgemm", *small, "--op", "spgemm", "--mode", "chain", "--require-clock", "1700"),
             ("--destination: .*nowhere", *small, "--op", "spgemm", "--destination", "host,nowhere"),
             ("--alpha 1e.40: f32 ends at 3.4e.38", *small, "--op", "spmm", "--stage", "01", "--alpha", "1e40"),
             ("MATRIX: its value is empty", "info", ""),
@@ -112,8 +112,6 @@ class Usage(Case):
             ("--stage: there is no step '01_cpu_seriall'; the nearest is '01_cpu_serial'", *small, "--stage", "01_cpu_seriall"),
             ("gen:rmatt: there is no generator 'rmatt'; the nearest is 'rmat'", "info", "gen:rmatt"),
             ("is no spec", "generate", "somefile.mtx", "-o", x),
-            (r"--energy and --cache cold: flushing the caches draws, too; leave one of them out$", *small, "--energy", "2", "--cache", "cold"),
-            ("--energy: Value 0.5 not in range 1", *small, "--energy", "0.5"),
             (r"rows=7{309},cols=1,nnz=1: rows=7{309} is not", "info", f"gen:uniform:rows={309 * '7'},cols=1,nnz=1"),
             # What to multiply goes with -m.
             *(("go with -m", "run", *words) for words in (["--set", "x/y:z=1"], ["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--beta", "1"], ["--index-base", "0"])),

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     if (argc != 3) stages::fail("usage: {} FILE.mtx COPY.mtx.gz", argv[0]);
     const auto read = stages::read_matrix_market<double>(argv[1]);
     const auto made = stages::generate<float>("gen:fixed:n=64,zeros=0.75");
-    stages::write_matrix_market(argv[2], stages::transpose(stages::to_csr(stages::to_csc(read))));
+    stages::write_matrix_market(argv[2], stages::transpose(read));
     std::cout << read.rows << " x " << read.cols << ", " << read.nnz() << " non-zeros read\n"
               << made.rows << " x " << made.cols << ", " << made.nnz() << " non-zeros made\n"
               << stages::to_dense(made).rows << " rows written out, " << stages::builtin_set().size()

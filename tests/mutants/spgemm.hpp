@@ -148,12 +148,12 @@ class FaultyDot final : public HostSpgemmPlan<T> {
 
  private:
   static Csc<T> halves(const Csc<T>& b) {
-    Csc<T> out(b.rows, b.cols);
+    Csc<T> out{.rows = b.rows, .cols = b.cols, .col_ptr = b.col_ptr};
     for (std::size_t k = 0; k < b.row_idx.size(); ++k) {
       out.row_idx.insert(out.row_idx.end(), 2, b.row_idx[k]);
       out.values.insert(out.values.end(), 2, b.values[k] / 2);
     }
-    for (std::size_t j = 0; j < b.col_ptr.size(); ++j) out.col_ptr[j] = 2 * b.col_ptr[j];
+    for (Offset& place : out.col_ptr) place *= 2;
     return out;
   }
 

@@ -1,8 +1,8 @@
 /* A library as the driver's NVML is, of one GPU, for tests: says what they set in it. */
 #include <string.h>
 
-unsigned fake_clock = 1980, fake_milliwatts = 123456;
-unsigned long long fake_reasons = 1, fake_millijoules = 5000;
+unsigned fake_clock = 1980;
+unsigned long long fake_reasons = 1;
 int fake_asked = 0, fake_open = 0, fake_init = 0;
 
 int nvmlInit_v2(void) {
@@ -29,14 +29,6 @@ int nvmlDeviceGetClockInfo(void* device, int type, unsigned* mhz) {
 int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* mhz) {
   *mhz = 1985;
   return device == &fake_clock && type == 1 ? 0 : 2;
-}
-int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
-  *milliwatts = fake_milliwatts;
-  return device == &fake_clock ? 0 : 2;
-}
-int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
-  *millijoules = fake_millijoules;
-  return device == &fake_clock ? 0 : 2;
 }
 /* Older drivers lack this or that: all of them nvmlDeviceGetEnforcedPowerLimit, and more these. */
 #ifndef FAKE_OLDER

@@ -34,8 +34,6 @@ esac""",
     "stages": """echo a table
 while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
 ! grep -q small "$PLAY/broken" || exit 77
-! grep -q nvml "$PLAY/broken" || { echo "stages: error: --energy 2: what the GPU draws is not known: no NVML" >&2; exit 2; }
-! grep -q option "$PLAY/broken" || { echo "stages: error: --energi: no such option" >&2; exit 2; }
 ! grep -q stages "$PLAY/broken\"""",
     "mpi_tests": "exit 0",
 }
@@ -44,9 +42,8 @@ while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
 class Digest(Played):
     """What the digest of the sources, by which a record is found to be of them, takes for another program."""
 
-    def of(self, steps=None, joules="OFF"):
-        words = ["cmake", f"-DROOT={self.directory}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P",
-                 ROOT / "cmake/BuildInfo.cmake"]
+    def of(self, steps=None):
+        words = ["cmake", f"-DROOT={self.directory}", "-DGPU=ON", *([f"-DSTEPS={steps}"] if steps else []), "-P", ROOT / "cmake/BuildInfo.cmake"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stderr
 
     def test_comments(self):
@@ -67,14 +64,10 @@ class Digest(Played):
         for path in of_path:
             self.write(path, "one")
         before = {steps: self.of(steps) for steps in asked}
-        joules = self.of("05;08", "ON")
         for path, count in of_path.items():
             self.write(path, "other")
             self.assertEqual({steps for steps in asked if self.of(steps) != before[steps]}, count, path)
             self.write(path, "one")
-        self.assertEqual(self.of("05;08", "ON"), joules)
-        self.write("common/gpu/nvml.cpp", "other")
-        self.assertNotEqual(self.of("05;08", "ON"), joules)
 
     def test_what_counts_for_step_8_alone(self):
         """A record depends on no more sources than its digest is of. What a step may include else is tests/rooms' business."""
@@ -174,10 +167,10 @@ class Records(Played):
         self.sets("gen:some:n=3\n")
         self.play(gpus="2")
         self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:sweep,spmm:hubs,"
-                    "ladders,energy", "one.mtx")
+                    "ladders", "one.mtx")
         written = [re.search(r"--json \S*/(\S+)[.]json", line) for line in self.asked()]
         names = [found[1] if found else "two_processes_host" for found in written]
-        self.assertGreaterEqual(len(set(names)), 22, names)
+        self.assertGreaterEqual(len(set(names)), 21, names)
         self.assertEqual([name for name in names if re.fullmatch("spmm_(sweep|hubs|small|medium|large|huge)", name)], ["spmm_sweep", "spmm_hubs"])
         told = f'. {ROOT}/tools/gpu-sources.sh; for name; do echo "${{gpu_steps[$(kind_of "$name")]}}"; done'
         covered = subprocess.run(["bash", "-c", told, "bash", *names], capture_output=True, text=True, check=True).stdout.split()
@@ -197,8 +190,7 @@ class Records(Played):
 
     def test_how_a_step_ends(self):
         """What the program says of it, and what is then recorded: passed, failed, or skipped and so neither."""
-        for broken, step, passed, said in (("small memory", "spgemm", None, "skipped, as nothing of it can run on this GPU: spgemm\n"), ("stages", "spgemm", False, "NOT green: spgemm"),
-                                           ("nvml", "energy", None, "skipped"), ("option", "energy", False, "NOT green: energy"), ("nothing", "energy", True, "all green")):
+        for broken, step, passed, said in (("small memory", "spgemm", None, "skipped, as nothing of it can run on this GPU: spgemm\n"), ("stages", "spgemm", False, "NOT green: spgemm")):
             with self.subTest(broken=broken):
                 self.play(broken=broken)
                 self.assertIn(said, self.verify("--only", step, expect=1 if passed is False else 0))

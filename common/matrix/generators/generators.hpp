@@ -18,7 +18,6 @@ struct Recipe {
   Offset entries = 0;             ///< placed, before repeats fall out: an upper bound of nnz
   bool drawn = false;             ///< made from draws, which takes scratch memory, not row by row
   bool symmetric_values = false;  ///< (i, j) and (j, i) hold the same value
-  Offset more_bytes = 0;          ///< tables that the generator keeps while it works
   std::function<Pattern(int threads)> make;
 };
 
@@ -40,7 +39,7 @@ inline constexpr GeneratorParameter kRows{"rows", "", "rows, if not n"},
 /// A recipe for `count` entries that draw(k) places. With `mirrored`, each is entered at (col, row) too.
 template <class Draw>
 Recipe drawn_recipe(Index rows, Index cols, Offset count, bool mirrored, Draw draw) {
-  Recipe r{rows, cols, mirrored ? 2 * count : count, true, mirrored, 0, {}};
+  Recipe r{rows, cols, mirrored ? 2 * count : count, true, mirrored, {}};
   if (mirrored) {
     r.make = [=](int threads) {
       return pattern_from_draws(rows, cols, 2 * count, threads, [&](Offset k) {
@@ -66,7 +65,7 @@ inline Recipe drawn_cells(Index rows, Index cols, Offset count, random::Word key
 /// A recipe made row by row, for at most `entries` entries; see pattern_from_rows.
 template <class Row>
 Recipe row_recipe(Index rows, Index cols, Offset entries, bool symmetric_values, Row row) {
-  return {rows, cols, entries, false, symmetric_values, 0, [=](int threads) {
+  return {rows, cols, entries, false, symmetric_values, [=](int threads) {
             return pattern_from_rows(rows, cols, threads, row);
           }};
 }

@@ -29,8 +29,10 @@ constexpr Offset kMaxEntries = Offset{1} << 40;
 template <class Base>
 Recipe graph_recipe(const Parameters& p, Index n, Offset edges, Offset hub_max, bool mirrored, Base base) {
   const HubRows hubs = plan_hubs(p, n, n, edges, hub_max);
-  if (hubs.total() == 0) return drawn_recipe(n, n, edges, mirrored, base);
-  return drawn_recipe(n, n, edges, mirrored, WithHubs<Base>{base, hubs, edges - hubs.total()});
+  // The last of them are the hubs'.
+  return drawn_recipe(n, n, edges, mirrored, [=, from = edges - hubs.total()](Offset k) {
+    return k < from ? base(k) : hubs(k - from);
+  });
 }
 
 bool mirrored(const Parameters& p) { return p.choice("symmetric", {"no", "yes"}) == "yes"; }

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "common/matrix/embedded_table.hpp"
+
 namespace stages::recipes {
 namespace {
 
@@ -39,23 +41,11 @@ std::optional<std::int64_t> exact_integer(std::string_view text) {
 
 }  // namespace
 
-SpecParts split_spec(std::string_view spec) {
-  constexpr std::string_view kPrefix = "gen:";
-  if (!spec.starts_with(kPrefix) || spec.size() == kPrefix.size())
-    fail("'{}' is not a generator spec; write gen:NAME:KEY=VALUE,..., for example gen:rmat:scale=12", spec);
-  const std::string_view rest = spec.substr(kPrefix.size());
-  const std::size_t colon = rest.find(':');
-  if (colon == std::string_view::npos) return {rest, {}};
-  return {rest.substr(0, colon), rest.substr(colon + 1)};
-}
-
 Parameters::Parameters(std::string_view spec, std::string_view arguments, const GeneratorInfo& info)
     : spec_(spec), info_(info) {
   if (arguments.ends_with(',')) reject("nothing follows the last comma; for example {}", info_.example);
   for (bool first = true; !arguments.empty(); first = false) {
-    const std::size_t comma = arguments.find(',');
-    const std::string_view item = arguments.substr(0, comma);
-    arguments = comma == std::string_view::npos ? std::string_view{} : arguments.substr(comma + 1);
+    const std::string_view item = take(arguments, ',');
     const std::size_t equals = item.find('=');
     const bool bare = equals == std::string_view::npos;
     if (item.empty() || (bare && !first) || (!bare && equals + 1 == item.size()))

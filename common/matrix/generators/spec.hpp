@@ -12,12 +12,6 @@
 
 namespace stages::recipes {
 
-/// NAME and the text behind it. Throws Error if `spec` does not begin with "gen:" and a name.
-struct SpecParts {
-  std::string_view name, arguments;
-};
-SpecParts split_spec(std::string_view spec);
-
 /// The values that a spec gives to a generator's parameters. All functions throw Error, naming the spec, the
 /// parameter and the values that it takes.
 class Parameters {
