@@ -256,15 +256,6 @@ std::pair<Index, Index> chosen_rows(const std::string& text, Index rows) {
   return {first, last};
 }
 
-void draw(const InfoOptions& options, const Csr<double>& a) {
-  constexpr std::size_t kLongest = 60;
-  const auto [first, last] = chosen_rows(options.rows, a.rows);
-  const std::string& name = options.source;
-  write_file(options.picture, picture(a, first, last,
-                                      as_markup(valid_utf8(name.substr(0, kLongest)) +
-                                                (name.size() > kLongest ? "..." : ""))));
-}
-
 int work(const Program& program, const InfoOptions& options) {
   if (options.picture.empty() && !options.rows.empty())
     fail("--rows {}: rows are chosen for a picture; add --picture FILE.svg", printable(options.rows));
@@ -280,7 +271,13 @@ int work(const Program& program, const InfoOptions& options) {
   const Csr<double> a = load_matrix<double>(options.source, options.input);
   const MatrixStatistics s = statistics(a);
   const SquareCost cost = square_cost(a);
-  if (!options.picture.empty()) draw(options, a);
+  if (!options.picture.empty()) {
+    constexpr std::size_t kLongest = 60;
+    const auto [first, last] = chosen_rows(options.rows, a.rows);
+    const std::string name = valid_utf8(options.source.substr(0, kLongest));
+    write_file(options.picture,
+               picture(a, first, last, as_markup(name + (options.source.size() > kLongest ? "..." : ""))));
+  }
   if (options.json) {
     fmt::print("{}\n", to_json(options.source, s, cost).dump(2, ' ', false, json::error_handler_t::replace));
   } else {

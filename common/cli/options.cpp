@@ -15,6 +15,7 @@
 #include "common/cli/machines/child.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/nearest.hpp"
 
 namespace stages {
 namespace {
@@ -135,6 +136,19 @@ std::string as_decimal(std::string& text) {
   return "";
 }
 
+/// Unknown commands, before the parser sees them: it would only say that an argument was not expected.
+void require_known_command(const CLI::App& app, const std::vector<std::string>& words) {
+  const std::string hint = fmt::format("see {} --help", app.get_name());
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  if (words.empty()) fail("no command given; the commands are {}; {}", fmt::join(names, ", "), hint);
+  const std::string& first = words.front();
+  if (first.empty() || first.front() == '-' || std::ranges::count(names, first) > 0) return;
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  fail("there is no command '{}'; {}; {}", first, nearest_names(first, known), hint);
+}
+
 /// Throws Error for a list such as 1,,2: the parser leaves out what is empty.
 void require_items(const CLI::App& command, const std::vector<std::string>& words) {
   for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
@@ -229,14 +243,8 @@ Command CommandLine::add(const std::string& name, const std::string& what) {
   return Command(app_->add_subcommand(name, what), &chosen_);
 }
 
-std::vector<std::string> CommandLine::commands() const {
-  std::vector<std::string> out;
-  for (const CLI::App* command : app_->get_subcommands([](const CLI::App*) { return true; }))
-    out.push_back(command->get_name());
-  return out;
-}
-
 CommandLine::Parsed CommandLine::parse(const std::vector<std::string>& words) {
+  require_known_command(*app_, words);
   const auto command = [&] {
     const auto commands = app_->get_subcommands();
     return commands.empty() ? std::string() : commands.front()->get_name();

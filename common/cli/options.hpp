@@ -72,7 +72,6 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command add(const std::string& name, const std::string& what);
-  std::vector<std::string> commands() const;
 
   struct Parsed {
     std::string command;        ///< empty: none was given

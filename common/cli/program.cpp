@@ -1,6 +1,5 @@
 #include "common/cli/program.hpp"
 
-#include <fmt/ranges.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -13,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <ranges>
 
 #include "common/cli/last_words.hpp"
 #include "common/cli/processor.hpp"
@@ -22,7 +22,6 @@
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
-#include "common/matrix/nearest.hpp"
 
 namespace stages {
 namespace {
@@ -83,19 +82,6 @@ int lost_output(const Program& program) {
       "standard output cannot be written, so what it shows is not complete; give it a place with room");
 }
 
-/// Unknown commands, before the parser sees them: it would only say that an argument was not expected.
-void require_known_command(const Program& program, const CommandLine& line) {
-  const std::string hint = fmt::format("see {} --help", program.name);
-  const std::vector<std::string> names = line.commands();
-  if (program.arguments.size() < 2)
-    fail("no command given; the commands are {}; {}", fmt::join(names, ", "), hint);
-  const std::string& first = program.arguments[1];
-  if (first.empty() || first.front() == '-') return;
-  if (std::ranges::count(names, first) > 0) return;
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  fail("there is no command '{}'; {}; {}", first, nearest_names(first, known), hint);
-}
-
 std::string version() {
   return fmt::format("sparse-stages {} ({}, {})", build_info().version, build_info().compiler,
                      build_info().backend);
@@ -115,8 +101,8 @@ int parse_and_work(const Program& program) {
                                  add_generate_command, add_convert_command})
     add_command(line, program);
   for (const auto add_command : program.commands) add_command(line, program);
-  require_known_command(program, line);
-  const CommandLine::Parsed parsed = line.parse({program.arguments.begin() + 1, program.arguments.end()});
+  const auto words = program.arguments | std::views::drop(1);
+  const CommandLine::Parsed parsed = line.parse({words.begin(), words.end()});
   // All ranks take part in a run and in a product; whatever else there is, one does it.
   const bool root = program.ranks.root();
   if (!parsed.text.empty() && root) fmt::print("{}", parsed.text);

@@ -7,11 +7,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/cli/run_choice.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/matrix/memory.hpp"
+#include "common/matrix/statistics.hpp"
 
 namespace stages {
 
@@ -37,28 +39,6 @@ void require_room(const RunOptions& limits, const std::string& name, const Csr<T
   require_room_for_lines(name, a, line_bytes, limits.max_memory > 0 ? limits.max_memory : most);
 }
 
-/// The factors of a matrix times itself: of one that is not square, with its transpose, in the order that takes
-/// fewer products. `form` says it where that isn't plain: "A A^T", "A^T A".
-template <class T>
-struct Square {
-  SharedCsr<T> a, b;
-  std::string form = {};
-};
-template <class T>
-Square<T> square_of(const SharedCsr<T>& a) {
-  if (a->rows == a->cols) return {a, a};
-  const auto t = std::make_shared<const Csr<T>>(transpose(*a));
-  // The products of A^T A are as many as the squares of A's row lengths add up to, those of A A^T likewise.
-  const auto products = [](const Csr<T>& m) {
-    double sum = 0;
-    for (Index i = 0; i < m.rows; ++i)
-      sum += static_cast<double>(m.row_nnz(i)) * static_cast<double>(m.row_nnz(i));
-    return sum;
-  };
-  if (products(*t) <= products(*a)) return {a, t, "A A^T"};
-  return {t, a, "A^T A"};
-}
-
 /// Makes them of one type of values.
 template <class T>
 struct Problems {
@@ -67,7 +47,8 @@ struct Problems {
   bool simulated;                                        ///< as above
   std::function<SharedCsr<T>(const std::string&)> load;  ///< gives the matrix of SpGEMM's B
 
-  /// Calls with(problem, form) for each problem of the operation; `form` as in Square, or the name of B.
+  /// Calls with(problem, form) for each problem of the operation. `form` says what SpGEMM multiplies where that
+  /// isn't plain: "times B"; of a matrix alone that is not square, with its transpose, "A A^T" or "A^T A".
   /// Returns why there is none: a matrix of the built-in set of which such a product makes no sense. Throws
   /// OutOfMemory where there is no room for it.
   template <class With>
@@ -96,21 +77,24 @@ struct Problems {
       }
     } else {  // C = A B, or a chain of it, for each place where C may have to be
       require_room(limits, job.name, *a, 1);
-      Square<T> factors{a, a};
-      if (job.b.empty()) {
-        factors = square_of(a);
-      } else if (job.b != job.name) {
-        factors.b = load(job.b);
-        factors.form = "times " + job.b;
-        require_room(limits, job.b, *factors.b, 1);
+      SharedCsr<T> left = a, right = a;
+      std::string form;
+      if (job.b.empty() && a->rows != a->cols) {  // the order that takes fewer products
+        right = std::make_shared<const Csr<T>>(transpose(*a));
+        const bool transposed_first = spgemm_products(*right, *a) < spgemm_products(*a, *right);
+        if (transposed_first) std::swap(left, right);
+        form = transposed_first ? "A^T A" : "A A^T";
+      } else if (!job.b.empty() && job.b != job.name) {
+        right = load(job.b);
+        form = "times " + job.b;
+        require_room(limits, job.b, *right, 1);
       }
       const Index rounds = mode == Mode::chain ? options.products.value_or(kDefaultRounds) : 1;
-      if (!job.b.empty() && rounds > 1 && factors.b->rows != factors.b->cols && job.from_set)
+      if (!job.b.empty() && rounds > 1 && right->rows != right->cols && job.from_set)
         return fmt::format("{}: left out: a chain of products needs a square B", job.name);
       for (const std::string& place : options.destinations)
-        with(make_spgemm_problem<T>(job.name, factors.a, factors.b, value_named(kDestinations, place).value(),
-                                    rounds),
-             factors.form);
+        with(make_spgemm_problem<T>(job.name, left, right, value_named(kDestinations, place).value(), rounds),
+             form);
     }
     return {};
   }
