@@ -25,12 +25,11 @@ std::vector<Op> operations(const RunArguments& arguments) {
   return out;
 }
 
-constexpr std::size_t kLongest = 5000, kMostGroups = 100, kMostRepeats = 3;
-
 /// Throws Error for expressions on which regcomp and regexec of the C library take all time, memory or stack:
 /// they write repeats out (so that repeats of repeats multiply), recurse into groups, and try all ways to
 /// match what refers back. Names of entries ask for none of this.
 void require_modest(std::string_view text) {
+  constexpr std::size_t kLongest = 5000, kMostGroups = 100, kMostRepeats = 3;
   constexpr std::string_view kRepeat = "*+?";
   std::size_t groups = 0, repeats = 0;
   for (std::size_t k = 0; k < text.size(); ++k) {

@@ -13,7 +13,8 @@ namespace stages {
 /// Part of a run: some entries on some matrices.
 struct Part {
   RunArguments arguments;
-  std::vector<std::string> words;  ///< the command line that says the same, beginning with `run`
+  /// Of entries for ranks that are to be started: the command line that says the same, beginning with `run`.
+  std::vector<std::string> words;
   std::vector<const Entry*> entries;
   std::vector<Job> jobs;
   std::string missing = {};  ///< why it cannot be done here; then there are no jobs
