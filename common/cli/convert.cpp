@@ -4,8 +4,8 @@
 #include <array>
 #include <memory>
 
-#include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/cli/program.hpp"
 #include "common/harness/names.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/edge_list.hpp"
@@ -15,7 +15,7 @@ namespace stages {
 namespace {
 
 struct ConvertOptions {
-  std::string source, output;
+  std::string source, output, weights, separator;
   EdgeListOptions read;
 };
 
@@ -35,7 +35,9 @@ std::string found(const EdgeListReport& report, const EdgeListOptions& options) 
   return text;
 }
 
-int work(const ConvertOptions& options) {
+int work(ConvertOptions options) {
+  if (!options.weights.empty()) options.read.weights = options.weights == "yes";
+  options.read.separator = value_named(kSeparators, options.separator);
   if (options.read.compact && options.read.nodes)
     fail("--compact and --nodes: one leaves out nodes without edges, the other adds some; give one");
   require_writable("--output", options.output, {options.source});
@@ -66,13 +68,11 @@ void add_convert_command(CommandLine& line, const Program& program) {
   command.heading("What the file itself tells, unless it is said");
   command.option("--base", read.base, "Number of the first node: 0 if there is a node 0",
                  {.type = "0|1", .least = 0, .most = 1});
-  command.option_function("--weights", [&read](const std::string& word) { read.weights = word == "yes"; },
-                          "Whether the third column is a weight: if it is a number",
-                          {.one_of = {"yes", "no"}});
-  command.option_function(
-      "--separator", [&read](const std::string& word) { read.separator = value_named(kSeparators, word); },
-      "What is between fields; blank and tab stand for any number of both",
-      {.one_of = names_in(kSeparators)});
+  command.option("--weights", options->weights, "Whether the third column is a weight: if it is a number",
+                 {.one_of = {"yes", "no"}});
+  command.option("--separator", options->separator,
+                 "What is between fields; blank and tab stand for any number of both",
+                 {.one_of = names_in(kSeparators)});
   command.option("--comments", read.comments, "Characters with which lines begin that hold no edge",
                  {.type = "CHARACTERS", .shows_default = true});
   command.footer([&program] {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/cli/program.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/error.hpp"
@@ -15,8 +15,7 @@ namespace stages {
 namespace {
 
 struct GenerateOptions {
-  std::string spec, output;
-  ValueType type = ValueType::f64;
+  std::string spec, output, type = "f64";
   bool list = false;
 };
 
@@ -46,14 +45,6 @@ void print_generators() {
   for (const BuiltinMatrix& m : builtin_set()) fmt::print("  data:{:<{}}  {}\n", m.name, width, m.stands_for);
 }
 
-template <class T>
-void write_spec(const GenerateOptions& options) {
-  const Csr<T> a = generate<T>(options.spec);
-  write_matrix_market(options.output, a);
-  print_about(options.output,
-              fmt::format("{}: {} x {}, {} non-zeros", options.output, a.rows, a.cols, a.nnz()));
-}
-
 int work(const GenerateOptions& options) {
   if (options.list) {
     print_generators();
@@ -66,7 +57,12 @@ int work(const GenerateOptions& options) {
     fail("SPEC: '{}' is no spec; it starts with gen: or data:", options.spec);
   require_matrix(options.spec);
   require_writable("--output", options.output);
-  with_type(options.type, [&]<class T>() { write_spec<T>(options); });
+  with_type(options.type, [&]<class T>() {
+    const Csr<T> a = generate<T>(options.spec);
+    write_matrix_market(options.output, a);
+    print_about(options.output,
+                fmt::format("{}: {} x {}, {} non-zeros", options.output, a.rows, a.cols, a.nnz()));
+  });
   return kGood;
 }
 

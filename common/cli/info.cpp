@@ -9,10 +9,11 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/machines/devices.hpp"
+#include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/harness/machine.hpp"
 #include "common/harness/operands.hpp"
@@ -31,7 +32,7 @@ using nlohmann::json;
 struct InfoOptions {
   std::string source;
   int n_cols = 32;
-  InputOptions input;
+  ReadOptions input;
   bool json = false;
   std::string picture, rows;
 };
@@ -43,13 +44,7 @@ std::string percent(double share) {
 }
 
 /// The lengths that place `k` of the histogram counts: 0, 1, 2-3, 4-7, ...
-struct LengthClass {
-  Offset from, to;
-};
-LengthClass length_class(std::size_t k) {
-  if (k == 0) return {0, 0};
-  return {Offset{1} << (k - 1), (Offset{1} << k) - 1};
-}
+std::pair<Offset, Offset> length_class(std::size_t k) { return {(Offset{1} << k) / 2, (Offset{1} << k) - 1}; }
 
 void print_line(const char* name, const std::string& text) { fmt::print("  {:<16} {}\n", name, text); }
 
@@ -67,20 +62,18 @@ std::string symmetry(const MatrixStatistics& s) {
 void print_histogram(const MatrixStatistics& s) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   if (s.row_length_histogram.empty()) return;
-  const double most = *std::max_element(s.row_length_histogram.begin(), s.row_length_histogram.end());
+  const double most = std::ranges::max(s.row_length_histogram);
   const double room = std::clamp(terminal_width(stdout) - 44, 10, 60);
   fmt::print("\n  {:>17}  {:>13}\n", "non-zeros in row", "rows");
-  const auto shortest = std::ranges::find_if(s.row_length_histogram, [](Index rows) { return rows > 0; });
-  for (auto k = static_cast<std::size_t>(shortest - s.row_length_histogram.begin());
-       k < s.row_length_histogram.size(); ++k) {
+  std::size_t k = 0;
+  while (k < s.row_length_histogram.size() && s.row_length_histogram[k] == 0) ++k;
+  for (; k < s.row_length_histogram.size(); ++k) {
     const auto [from, to] = length_class(k);
     const Index rows = s.row_length_histogram[k];
     const auto eighths = static_cast<int>(std::ceil(rows / std::max(most, 1.0) * room * 8));
-    std::string bar;
-    for (int full = 0; full < eighths / 8; ++full) bar += "█";
-    bar += kEighths[eighths % 8];
-    fmt::print("  {:>17}  {:>13}{}{}\n", from == to ? grouped(from) : grouped(from) + " - " + grouped(to),
-               grouped(rows), bar.empty() ? "" : "  ", bar);
+    fmt::print("  {:>17}  {:>13}{}{:█>{}}{}\n",
+               from == to ? grouped(from) : grouped(from) + " - " + grouped(to), grouped(rows),
+               eighths > 0 ? "  " : "", "", eighths / 8, kEighths[eighths % 8]);
   }
 }
 
@@ -263,15 +256,6 @@ std::pair<Index, Index> chosen_rows(const std::string& text, Index rows) {
   return {first, last};
 }
 
-void draw(const InfoOptions& options, const Csr<double>& a) {
-  constexpr std::size_t kLongest = 60;
-  const auto [first, last] = chosen_rows(options.rows, a.rows);
-  const std::string& name = options.source;
-  write_file(options.picture, picture(a, first, last,
-                                      as_markup(valid_utf8(name.substr(0, kLongest)) +
-                                                (name.size() > kLongest ? "..." : ""))));
-}
-
 int work(const Program& program, const InfoOptions& options) {
   if (options.picture.empty() && !options.rows.empty())
     fail("--rows {}: rows are chosen for a picture; add --picture FILE.svg", printable(options.rows));
@@ -284,10 +268,16 @@ int work(const Program& program, const InfoOptions& options) {
     if (!options.picture.ends_with(".svg") && !options.picture.starts_with("/dev/"))
       fail("--picture {}: it is drawn as SVG; give a name that ends in .svg", printable(options.picture));
   }
-  const Csr<double> a = load_matrix<double>(options.source, options.input, NonFinite::allowed);
+  const Csr<double> a = load_matrix<double>(options.source, options.input);
   const MatrixStatistics s = statistics(a);
   const SquareCost cost = square_cost(a);
-  if (!options.picture.empty()) draw(options, a);
+  if (!options.picture.empty()) {
+    constexpr std::size_t kLongest = 60;
+    const auto [first, last] = chosen_rows(options.rows, a.rows);
+    const std::string name = valid_utf8(options.source.substr(0, kLongest));
+    write_file(options.picture,
+               picture(a, first, last, as_markup(name + (options.source.size() > kLongest ? "..." : ""))));
+  }
   if (options.json) {
     fmt::print("{}\n", to_json(options.source, s, cost).dump(2, ' ', false, json::error_handler_t::replace));
   } else {

@@ -17,16 +17,11 @@
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/matrix/instantiate.hpp"
 #include "common/matrix/processors.hpp"
 
 namespace stages {
 namespace {
-
-ReadOptions read_options(const InputOptions& options, NonFinite non_finite) {
-  return {.index_base = options.index_base,
-          .drop_out_of_range = options.drop_out_of_range,
-          .allow_non_finite = non_finite == NonFinite::allowed};
-}
 
 template <class T>
 void tell(const std::string& path, const ReadReport& report) {
@@ -58,7 +53,7 @@ bool same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void add_input_options(Command& command, InputOptions& options) {
+void add_input_options(Command& command, ReadOptions& options) {
   command.heading(kFilesGroup);
   command.option("--index-base", options.index_base, "Number of the first row and column",
                  {.type = "0|1", .least = 0, .most = 1, .shows_default = true});
@@ -67,12 +62,8 @@ void add_input_options(Command& command, InputOptions& options) {
       "Leave out entries that lie outside the matrix (their number is reported) instead of refusing them");
 }
 
-void add_type_option(Command& command, ValueType& type, const std::string& what) {
-  const auto set = [&type](const std::string& name) {
-    type = name == "f64" ? ValueType::f64 : ValueType::f32;
-  };
-  command.option_function("--type", set, what,
-                          {.default_text = type == ValueType::f32 ? "f32" : "f64", .one_of = {"f32", "f64"}});
+void add_type_option(Command& command, std::string& type, const std::string& what) {
+  command.option("--type", type, what, {.one_of = {"f32", "f64"}, .shows_default = true});
 }
 
 Shape require_matrix(const std::string& source) {
@@ -85,33 +76,32 @@ Shape require_matrix(const std::string& source) {
 }
 
 template <class T>
-Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFinite non_finite) {
+Csr<T> load_matrix(const std::string& source, const ReadOptions& options) {
   const AllProcessors hold;
   if (is_matrix_spec(source)) return generate<T>(source);
   ReadReport report;
-  Csr<T> a = read_matrix_market<T>(source, read_options(options, non_finite), &report);
+  Csr<T> a = read_matrix_market<T>(source, options, &report);
   tell<T>(source, report);
   return a;
 }
 
 template <class T>
-Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFinite non_finite) {
+Dense<T> load_dense(const std::string& path, const ReadOptions& options) {
   ReadReport report;
-  Dense<T> a =
-      read_matrix_market_dense<T>(path, Layout::col_major, read_options(options, non_finite), &report);
+  Dense<T> a = read_matrix_market_dense<T>(path, Layout::col_major, options, &report);
   tell<T>(path, report);
   return a;
 }
 
-void require_room_for_lines(const std::string& name, Index rows, Index cols, Offset nnz, double line_bytes,
-                            double limit) {
-  if (!mostly_empty_columns(std::max(rows, cols), nnz)) return;
-  const double needed = line_bytes * (static_cast<double>(rows) + cols);
+template <class T>
+void require_room_for_lines(const std::string& name, const Csr<T>& a, double line_bytes, double limit) {
+  if (!mostly_empty_columns(std::max(a.rows, a.cols), a.nnz())) return;
+  const double needed = line_bytes * (static_cast<double>(a.rows) + a.cols);
   if (needed <= limit) return;
   throw OutOfMemory(fmt::format(
       "{}: {} x {} with {} entries needs {} of memory, the limit is {} where most rows or columns are "
       "empty (--max-memory)",
-      name, rows, cols, nnz, format_bytes(needed), format_bytes(limit)));
+      name, a.rows, a.cols, a.nnz(), format_bytes(needed), format_bytes(limit)));
 }
 
 void print_about(const std::string& path, const std::string& remark) {
@@ -120,11 +110,6 @@ void print_about(const std::string& path, const std::string& remark) {
   } else {
     fmt::print("{}\n", remark);
   }
-}
-
-void require_two_files(const std::string& flag, const std::string& path, const std::string& other_flag,
-                       const std::string& other_path) {
-  if (same_file(path, other_path)) fail("{} and {} both name {}; give two files", flag, other_flag, path);
 }
 
 void require_writable(const std::string& flag, const std::string& path,
@@ -146,9 +131,15 @@ void require_writable(const std::string& flag, const std::string& path,
   }
 }
 
-template Csr<float> load_matrix(const std::string&, const InputOptions&, NonFinite);
-template Csr<double> load_matrix(const std::string&, const InputOptions&, NonFinite);
-template Dense<float> load_dense(const std::string&, const InputOptions&, NonFinite);
-template Dense<double> load_dense(const std::string&, const InputOptions&, NonFinite);
+void require_two_files(const std::string& json, const std::string& flag, const std::string& path,
+                       const std::vector<std::string>& read) {
+  if (!json.empty()) require_writable("--json", json, read);
+  if (!path.empty()) require_writable(flag, path, read);
+  if (same_file(json, path)) fail("--json and {} both name {}; give two files", flag, json);
+}
+
+STAGES_FOR_VALUES(load_matrix)
+STAGES_FOR_VALUES(load_dense)
+STAGES_FOR_VALUES(require_room_for_lines)
 
 }  // namespace stages

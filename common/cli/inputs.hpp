@@ -8,54 +8,50 @@
 
 namespace stages {
 
-/// How files are read, by all commands alike.
-struct InputOptions {
-  int index_base = 1;
-  bool drop_out_of_range = false;
+/// How files are read, by all commands alike. Their heading is that of all options that are declared later.
+void add_input_options(Command& command, ReadOptions& options);
 
-  bool operator==(const InputOptions&) const = default;
-};
-/// Their heading is that of all options that are declared later.
-void add_input_options(Command& command, InputOptions& options);
-
-/// The value type that --type names.
-enum class ValueType { f32, f64 };
-void add_type_option(Command& command, ValueType& type, const std::string& what);
+/// The name of a value type.
+void add_type_option(Command& command, std::string& type, const std::string& what);
 
 /// Calls work.operator()<float>() or <double>().
 template <class Work>
-auto with_type(ValueType type, Work&& work) {
-  return type == ValueType::f32 ? work.template operator()<float>() : work.template operator()<double>();
+auto with_type(const std::string& type, Work&& work) {
+  return type == "f32" ? work.template operator()<float>() : work.template operator()<double>();
 }
 
 /// Rows and columns of a matrix, from the header of a file or the parameters of a spec. Throws Error if these
 /// already tell that the matrix cannot be had: so that it is said before a long run, not in it.
 Shape require_matrix(const std::string& source);
 
-/// Whether values may be NaN or infinite: a check cannot judge their products.
-enum class NonFinite { allowed, refused };
+/// The same options for who checks products: of values that are NaN or infinite it cannot judge them.
+inline ReadOptions finite(ReadOptions options) {
+  options.allow_non_finite = false;
+  return options;
+}
 
 /// The matrix. What reading met (entries dropped or added up, values not finite) is told on stderr.
 template <class T>
-Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFinite non_finite);
+Csr<T> load_matrix(const std::string& source, const ReadOptions& options);
 
 /// The same, every element written out by columns.
 template <class T>
-Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFinite non_finite);
+Dense<T> load_dense(const std::string& path, const ReadOptions& options);
 
 /// Throws Error, naming the option, unless a file can be written there that is none of those which are
 /// `read`. `flag` is the option that named it.
 void require_writable(const std::string& flag, const std::string& path,
                       const std::vector<std::string>& read = {});
 
-/// Throws Error where both options name one file.
-void require_two_files(const std::string& flag, const std::string& path, const std::string& other_flag,
-                       const std::string& other_path);
+/// Throws Error unless results can be written to the file of --json and to that of another option, which are
+/// two. Empty: it was not given.
+void require_two_files(const std::string& json, const std::string& flag, const std::string& path,
+                       const std::vector<std::string>& read);
 
 /// Throws OutOfMemory where most rows or columns of a matrix are empty and all of them together take more than
 /// `limit` bytes at `line_bytes` each: memory and time are to go with the entries.
-void require_room_for_lines(const std::string& name, Index rows, Index cols, Offset nnz, double line_bytes,
-                            double limit);
+template <class T>
+void require_room_for_lines(const std::string& name, const Csr<T>& a, double line_bytes, double limit);
 
 /// Prints a remark on a file that was written to `path`: on stderr where that file is stdout itself.
 void print_about(const std::string& path, const std::string& remark);

@@ -13,6 +13,7 @@ void Kept::keep() {
   const std::lock_guard lock(mutex_);
   whole_ = results_;
   current_.clear();
+  first_ = results_.rows.size();
 }
 
 void Kept::keep_under_way(std::span<const ResultRow> rows) {
@@ -22,7 +23,7 @@ void Kept::keep_under_way(std::span<const ResultRow> rows) {
 
 bool Kept::attempt(const std::vector<ResultRow>& blank, const bool& all_wait,
                    const std::function<void()>& work) {
-  begin();
+  first_ = results_.rows.size();
   keep_under_way(blank);
   try {
     work();

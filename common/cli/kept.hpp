@@ -23,8 +23,7 @@ class Kept {
   /// What could not be done, in words.
   const std::vector<std::string>& errors() const { return errors_; }
 
-  /// The rows from here on are those of what is under way.
-  void begin() { first_ = results_.rows.size(); }
+  /// The rows of what is under way: those behind what was kept, or was there before the attempt.
   std::span<ResultRow> under_way() { return std::span(results_.rows).subspan(first_); }
 
   /// All that is in results() stays.

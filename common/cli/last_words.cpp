@@ -1,7 +1,6 @@
 #include "common/cli/last_words.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <semaphore.h>
 
 #include <array>
 #include <atomic>
@@ -22,10 +21,10 @@ namespace {
 // and from batch systems before their limits (TERM, XCPU, USR1, USR2, ALRM).
 constexpr std::array kSignals = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGXCPU,
                                  SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM};
-constexpr unsigned char kNone = 0;  ///< through the pipe: there is nothing to wait for any more
 
-std::array<int, 2> told;          ///< a pipe: about all that a signal handler may do is write to it
-std::atomic<std::int64_t> heard;  ///< when the first signal came, in ns; 0: none has
+sem_t told;                       ///< about all that a signal handler may do is post one
+std::atomic<int> by;              ///< the first signal; 0: none has come
+std::atomic<std::int64_t> heard;  ///< when it came, in ns
 
 std::int64_t now() {
   timespec time{};
@@ -39,18 +38,14 @@ void end_by(int signal) {
   raise(signal);
 }
 
-void write_byte(unsigned char byte) {
-  while (write(told[1], &byte, 1) < 0 && errno == EINTR) {
-  }
-}
-
 void on_signal(int signal) {
   const int before = errno;
   // One that follows at once is no second thought: mpirun ends its ranks by several.
   constexpr std::int64_t kAtOnce = 1'000'000'000;
   std::int64_t first = 0;
   if (heard.compare_exchange_strong(first, now())) {
-    write_byte(static_cast<unsigned char>(signal));
+    by = signal;
+    sem_post(&told);
   } else if (now() - first > kAtOnce) {
     end_by(signal);
   }
@@ -63,27 +58,22 @@ void handle(void (*handler)(int)) {
     if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
-void listen(const std::function<void(const std::string&)>& words) {
-  unsigned char signal = kNone;
-  while (read(told[0], &signal, 1) < 0 && errno == EINTR) {
-  }
-  if (signal == kNone) return;
-  words(std::string("SIG") + sigabbrev_np(signal));
-  end_by(signal);
-}
-
 }  // namespace
 
 void leave_nothing_behind() { handle(end_by); }
 
-LastWords::LastWords(std::function<void(const std::string& signal)> words) {
-  if (pipe2(told.data(), O_CLOEXEC) != 0)
-    fail("no pipe can be had: {}; close other programs", std::strerror(errno));
-  heard = 0;
+LastWords::LastWords(const std::function<void(const std::string& signal)>& words) {
+  sem_init(&told, 0, 0);
+  heard = by = 0;
   try {
-    listener_ = std::thread(listen, std::move(words));
+    listener_ = std::thread([words] {
+      while (sem_wait(&told) != 0) {  // a signal has come to this thread
+      }
+      if (by == 0) return;
+      words(std::string("SIG") + sigabbrev_np(by));
+      end_by(by);
+    });
   } catch (const std::system_error& error) {
-    for (const int end : told) close(end);
     fail("no thread can be had: {}; close other programs, or raise `ulimit -u`", error.what());
   }
   handle(on_signal);
@@ -91,9 +81,8 @@ LastWords::LastWords(std::function<void(const std::string& signal)> words) {
 
 LastWords::~LastWords() {
   handle(end_by);
-  write_byte(kNone);
+  sem_post(&told);
   listener_.join();
-  for (const int end : told) close(end);
 }
 
 }  // namespace stages

@@ -16,7 +16,7 @@ void leave_nothing_behind();
 /// second later or more, does not wait. At most one object at a time.
 class LastWords {
  public:
-  explicit LastWords(std::function<void(const std::string& signal)> words);
+  explicit LastWords(const std::function<void(const std::string& signal)>& words);
   /// The signals end the process at once again. Where one has come the process ends here.
   ~LastWords();
   LastWords(const LastWords&) = delete;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "common/cli/commands.hpp"
+#include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/harness/build_info.hpp"
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/orders.hpp"
 #include "common/cli/places.hpp"
+#include "common/cli/program.hpp"
 #include "common/cli/start_ranks.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/matrix/error.hpp"
@@ -20,12 +20,11 @@ namespace stages {
 namespace {
 
 struct MultiplyOptions {
-  std::string entry, a, b, output;
-  ValueType type = ValueType::f64;
+  std::string entry, a, b, output, type = "f64";
   std::vector<int> ranks;  ///< one, or none
   bool ranks_started = false, no_check = false;
   std::optional<double> max_memory_gb;
-  InputOptions input;
+  ReadOptions input;
 };
 
 /// Whether B is a dense matrix: a file in array format.
@@ -73,12 +72,10 @@ std::pair<typename Problem::Result, double> product(const Machine& machine, cons
 template <class Problem>
 int multiply(const Program& program, const MultiplyOptions& options, const Entry& entry,
              const Problem& problem, const typename Problem::Operands& operands) {
-  if (program.ranks->started()) {
-    // The others are led through it, or have nothing to do.
-    program.ranks->tell(entry.needs.mpi ? order_for(problem) : Order{.stop = true});
-  }
-  Places places(*program.ranks, KernelLaunch::single, entry.needs.gpu);
-  const Machine machine = entry.needs.mpi ? places.all() : places.alone();
+  // The other ranks are led through it, or have nothing to do.
+  if (program.ranks.started()) program.ranks.tell(entry.needs.mpi ? order_for(problem) : Order{.stop = true});
+  Places places(program.ranks);
+  const Machine machine = entry.needs.mpi ? places.all(entry.needs.gpu) : places.alone();
   RunOptions limits;
   limits.max_work = std::numeric_limits<double>::infinity();
   limits.check_once = true;
@@ -100,43 +97,33 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
     checked = "checked" + (open.empty() ? "" : ": " + open);
   }
   write_matrix_market(options.output, c);
-  const int ranks = machine.host.communicator().size();
   const std::string time =
       machine.of(entry).simulated() ? ", not timed (on the executor)" : " in " + format_seconds(seconds);
   print_about(options.output,
               fmt::format("{}: {}, by {}{}{}, {}", printable(options.output), describe(c), entry.name,
-                          entry.needs.mpi ? fmt::format(" on {}", ranks) : "", time, checked));
-  return kGood;
-}
-
-/// Ranks other than 0: take part in what rank 0 tells of.
-int follow(const Program& program, const Entry& entry) {
-  const Order order = program.ranks->tell({});
-  if (order.stop) return kGood;
-  Places places(*program.ranks, KernelLaunch::single, entry.needs.gpu);
-  with_ordered(order, [&](const auto& problem) { product(places.all(), entry, problem, {}); });
+                          entry.needs.mpi ? fmt::format(" on {}", program.ranks.size()) : "", time, checked));
   return kGood;
 }
 
 template <class T>
 int multiply_as(const Program& program, const MultiplyOptions& options, const Entry& entry) {
   // A product of NaN is NaN, which the check rejects by design.
-  const NonFinite non_finite = options.no_check ? NonFinite::allowed : NonFinite::refused;
-  const auto a = std::make_shared<const Csr<T>>(load_matrix<T>(options.a, options.input, non_finite));
+  const ReadOptions input = options.no_check ? options.input : finite(options.input);
+  const auto a = std::make_shared<const Csr<T>>(load_matrix<T>(options.a, input));
   // Seen with 150 million rows and one entry: row pointers of A, B, C and what C is compared with.
   // Where a GPU, or the executor, does each row something is done for each of them.
   constexpr double kLineBytes = 24, kMost = 4e9, kMostOfGpu = 1e9;
   const double most = options.max_memory_gb ? *options.max_memory_gb * 1e9
                       : entry.needs.gpu     ? kMostOfGpu
                                             : kMost;
-  require_room_for_lines(options.a, a->rows, a->cols, a->nnz(), kLineBytes, most);
+  require_room_for_lines(options.a, *a, kLineBytes, most);
   const std::string name = fmt::format("{} times {}", options.a, options.b);
   if (entry.op == Op::spgemm) {
-    const auto b = std::make_shared<const Csr<T>>(load_matrix<T>(options.b, options.input, non_finite));
-    require_room_for_lines(options.b, b->rows, b->cols, b->nnz(), kLineBytes, most);
+    const auto b = std::make_shared<const Csr<T>>(load_matrix<T>(options.b, input));
+    require_room_for_lines(options.b, *b, kLineBytes, most);
     return multiply(program, options, entry, make_spgemm_problem<T>(name, a, b), {a->values, b->values});
   }
-  Dense<T> b = load_dense<T>(options.b, options.input, non_finite);
+  Dense<T> b = load_dense<T>(options.b, input);
   require_product(name, a->rows, a->cols, b.rows, b.cols);
   if (entry.op == Op::spmv)
     return multiply(program, options, entry, make_spmv_problem<T>(name, a), {std::move(b)});
@@ -147,8 +134,16 @@ int multiply_as(const Program& program, const MultiplyOptions& options, const En
       {std::move(b), {}});
 }
 
-/// Rank 0, and a process that is none.
-int lead(const Program& program, const MultiplyOptions& options, const Entry& entry) {
+int work(const Program& program, const MultiplyOptions& options) {
+  const Entry& entry = program.registry.find(options.entry);
+  if (!program.ranks.root()) {  // takes part in what rank 0 tells of
+    const Order order = program.ranks.tell({});
+    if (order.stop) return kGood;
+    with_ordered(order, [&](const auto& problem) {
+      product(program.ranks.machine(entry.needs.gpu), entry, problem, {});
+    });
+    return kGood;
+  }
   require_matrix(options.a);
   require_matrix(options.b);
   require_matching_b(program, entry, options.b);
@@ -160,12 +155,6 @@ int lead(const Program& program, const MultiplyOptions& options, const Entry& en
     return run_on_ranks(program, options.ranks.front(), options.output);
   }
   return with_type(options.type, [&]<class T>() { return multiply_as<T>(program, options, entry); });
-}
-
-int work(const Program& program, const MultiplyOptions& options) {
-  const Entry& entry = program.registry.find(options.entry);
-  if (!program.ranks->root()) return follow(program, entry);
-  return lead(program, options, entry);
 }
 
 }  // namespace

@@ -12,8 +12,10 @@
 #include <sstream>
 #include <type_traits>
 
+#include "common/cli/machines/child.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/nearest.hpp"
 
 namespace stages {
 namespace {
@@ -23,10 +25,9 @@ constexpr std::size_t kNameWidth = 26;
 /// `text` from column `indent` on, broken between words so that lines end before column `width`. The first
 /// line is not indented: something stands there already.
 std::string wrap(const std::string& text, std::size_t indent, std::size_t width) {
-  std::istringstream words(text);
   std::string out;
   std::size_t column = indent;
-  for (std::string word; words >> word;) {
+  for (const std::string& word : words_in(text)) {
     if (column > indent && column + 1 + word.size() > width) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
@@ -125,34 +126,47 @@ std::string not_unsigned(const std::string& text) {
 }
 
 /// Whole numbers are decimal: without this the parser takes 010 for the octal 8. Empty, or what is wrong.
-std::string without_leading_zeros(std::string& text) {
+std::string as_decimal(std::string& text) {
   std::int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, value);
   if (stop != end || error == std::errc::invalid_argument)
     return text.empty() ? emptiness(text) : text + " is no whole number";
-  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
-  std::size_t zeros = sign;
-  while (zeros + 1 < text.size() && text[zeros] == '0' && text[zeros + 1] >= '0' && text[zeros + 1] <= '9')
-    ++zeros;
-  text.erase(sign, zeros - sign);
+  if (error == std::errc()) text = fmt::format("{}", value);  // else the parser says so
   return "";
 }
 
+/// Unknown commands, before the parser sees them: it would only say that an argument was not expected.
+void require_known_command(const CLI::App& app, const std::vector<std::string>& words) {
+  const std::string hint = fmt::format("see {} --help", app.get_name());
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  if (words.empty()) fail("no command given; the commands are {}; {}", fmt::join(names, ", "), hint);
+  const std::string& first = words.front();
+  if (first.empty() || first.front() == '-' || std::ranges::count(names, first) > 0) return;
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  fail("there is no command '{}'; {}; {}", first, nearest_names(first, known), hint);
+}
+
 /// Throws Error for a list such as 1,,2: the parser leaves out what is empty.
-void require_items(const CLI::App& command, int argc, char** argv) {
-  for (int k = 1; k < argc && argv[k] != std::string_view("--"); ++k) {
-    const std::string word = argv[k], name = word.substr(0, word.find('='));
+void require_items(const CLI::App& command, const std::vector<std::string>& words) {
+  for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
+    const std::string name = word->substr(0, word->find('='));
     const CLI::Option* const option = command.get_option_no_throw(name);
     if (option == nullptr || option->get_delimiter() != ',') continue;
-    const std::string list = name != word ? word.substr(name.size() + 1) : k + 1 < argc ? argv[k + 1] : "";
+    const std::string list = name != *word             ? word->substr(name.size() + 1)
+                             : word + 1 != words.end() ? word[1]
+                                                       : "";
     if (("," + list + ",").find(",,") != std::string::npos)
       fail("{} {}: an item of the list is empty; leave out the comma", name, list);
   }
 }
 
-void shape(CLI::Option& option, const OptionForm& form, const std::string& group) {
-  if (form.hidden || !group.empty()) option.group(form.hidden ? "" : group);
+}  // namespace
+
+void Command::shape(CLI::Option& option, const OptionForm& form) const {
+  if (form.hidden || !group_.empty()) option.group(form.hidden ? "" : group_);
   std::string type = form.type.empty() ? fmt::format("{}", fmt::join(form.one_of, "|")) : form.type;
   std::ranges::replace(type, ':', kColon);
   if (!type.empty()) option.type_name(type);
@@ -165,9 +179,11 @@ void shape(CLI::Option& option, const OptionForm& form, const std::string& group
   if (form.not_negative)
     option.check(number_check("number from 0 on", [](double value) { return value >= 0; }));
   if (form.not_empty) option.check(CLI::Validator(emptiness, ""));
+  if (words_ != nullptr)
+    option.each([words = words_, name = option.get_name()](const std::string& value) {
+      words->push_back(name + "=" + CLI::detail::trim_copy(value));
+    });
 }
-
-}  // namespace
 
 template <class Value>
 void Command::option(const std::string& names, Value& to, const std::string& meaning,
@@ -181,12 +197,12 @@ void Command::option(const std::string& names, Value& to, const std::string& mea
     option.check(CLI::Validator(not_unsigned, ""));
   } else if constexpr (!std::is_same_v<Value, std::string> &&
                        !std::is_same_v<Value, std::vector<std::string>>) {
-    option.transform(CLI::Validator(without_leading_zeros, ""));
+    option.transform(CLI::Validator(as_decimal, ""));
   }
   if (form.least < form.most && kReal) option.check(CLI::Range(form.least, form.most));
   if (form.least < form.most && !kReal)
     option.check(CLI::Range(static_cast<int>(form.least), static_cast<int>(form.most)));
-  shape(option, form, group_);
+  shape(option, form);
 }
 template void Command::option(const std::string&, std::string&, const std::string&, const OptionForm&);
 template void Command::option(const std::string&, double&, const std::string&, const OptionForm&);
@@ -199,13 +215,8 @@ template void Command::option(const std::string&, std::vector<std::string>&, con
                               const OptionForm&);
 template void Command::option(const std::string&, std::vector<int>&, const std::string&, const OptionForm&);
 
-void Command::option_function(const std::string& names, std::function<void(const std::string&)> to,
-                              const std::string& meaning, const OptionForm& form) {
-  shape(*app_->add_option_function<std::string>(names, to, meaning), form, group_);
-}
-
 void Command::flag(const std::string& names, bool& to, const std::string& meaning, const OptionForm& form) {
-  shape(*app_->add_flag(names, to, meaning), form, group_);
+  shape(*app_->add_flag(names, to, meaning), form);
 }
 
 void Command::footer(std::function<std::string()> text) {
@@ -232,29 +243,22 @@ Command CommandLine::add(const std::string& name, const std::string& what) {
   return Command(app_->add_subcommand(name, what), &chosen_);
 }
 
-std::vector<std::string> CommandLine::commands() const {
-  std::vector<std::string> out;
-  for (const CLI::App* command : app_->get_subcommands([](const CLI::App*) { return true; }))
-    out.push_back(command->get_name());
-  return out;
-}
-
-CommandLine::Parsed CommandLine::parse(int argc, char** argv) {
-  Parsed parsed;
+CommandLine::Parsed CommandLine::parse(const std::vector<std::string>& words) {
+  require_known_command(*app_, words);
   const auto command = [&] {
     const auto commands = app_->get_subcommands();
     return commands.empty() ? std::string() : commands.front()->get_name();
   };
   try {
-    app_->parse(argc, argv);
-  } catch (const CLI::Success& asked_for_text) {  // --help, --version
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which takes the last one first
+  } catch (const CLI::Success& asked_for_text) {                          // --help, --version
     std::ostringstream text;
     app_->exit(asked_for_text, text, text);
     return {command(), {}, text.str()};
   } catch (const CLI::ParseError& error) {
     fail("{}; see {}{}{} --help", error.what(), app_->get_name(), command().empty() ? "" : " ", command());
   }
-  for (const CLI::App* chosen : app_->get_subcommands()) require_items(*chosen, argc, argv);
+  for (const CLI::App* chosen : app_->get_subcommands()) require_items(*chosen, words);
   return {command(), chosen_, {}};
 }
 

@@ -41,21 +41,25 @@ class Command {
   /// is written without. `to` must outlive the parser.
   template <class Value>
   void option(const std::string& names, Value& to, const std::string& meaning, const OptionForm& form = {});
-  /// An option whose value goes to a function.
-  void option_function(const std::string& names, std::function<void(const std::string&)> to,
-                       const std::string& meaning, const OptionForm& form = {});
   void flag(const std::string& names, bool& to, const std::string& meaning, const OptionForm& form = {});
-  /// The group of the options that are declared from here on.
-  void heading(const std::string& group) { group_ = group; }
+  /// The group of the options that are declared from here on. `words` gets those that the line has, as
+  /// --name=value.
+  void heading(const std::string& group, std::vector<std::string>* words = nullptr) {
+    group_ = group;
+    words_ = words;
+  }
   /// What stands below the options in the help text, made when it is asked for.
   void footer(std::function<std::string()> text);
   /// What the command does; returns the exit code.
   void does(std::function<int()> work);
 
  private:
+  void shape(CLI::Option& option, const OptionForm& form) const;
+
   CLI::App* app_;
   std::function<int()>* chosen_;
   std::string group_;
+  std::vector<std::string>* words_ = nullptr;
 };
 
 /// The whole command line.
@@ -68,15 +72,14 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command add(const std::string& name, const std::string& what);
-  std::vector<std::string> commands() const;
 
   struct Parsed {
     std::string command;        ///< empty: none was given
     std::function<int()> work;  ///< what it does; empty where only a text was asked for
     std::string text;           ///< the help text or the version that was asked for
   };
-  /// Throws Error where the line cannot be understood.
-  Parsed parse(int argc, char** argv);
+  /// `words`: the line without the program's name. Throws Error where it cannot be understood.
+  Parsed parse(const std::vector<std::string>& words);
 
  private:
   std::unique_ptr<CLI::App> app_;

@@ -1,6 +1,5 @@
 #include "common/cli/program.hpp"
 
-#include <fmt/ranges.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -13,8 +12,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <ranges>
 
-#include "common/cli/commands.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/processor.hpp"
 #include "common/cli/terminal.hpp"
@@ -23,7 +22,6 @@
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
-#include "common/matrix/nearest.hpp"
 
 namespace stages {
 namespace {
@@ -64,7 +62,7 @@ std::string one_line(std::string text) {
 /// Where there are several ranks the others wait in the middle of something, so all of them are ended.
 int report(const Program& program, const std::string& what) {
   std::fflush(stdout);
-  Ranks& ranks = *program.ranks;
+  Ranks& ranks = program.ranks;
   if (ranks.size() > 1 || !ranks.problem().empty())
     ranks.abort(fmt::format("{}: error on rank {}: {}\n", program.name, ranks.rank(), one_line(what)),
                 kBadInput);
@@ -84,25 +82,12 @@ int lost_output(const Program& program) {
       "standard output cannot be written, so what it shows is not complete; give it a place with room");
 }
 
-/// Unknown commands, before the parser sees them: it would only say that an argument was not expected.
-void require_known_command(const Program& program, const CommandLine& line) {
-  const std::string hint = fmt::format("see {} --help", program.name);
-  const std::vector<std::string> names = line.commands();
-  if (program.arguments.size() < 2)
-    fail("no command given; the commands are {}; {}", fmt::join(names, ", "), hint);
-  const std::string& first = program.arguments[1];
-  if (first.empty() || first.front() == '-') return;
-  if (std::find(names.begin(), names.end(), first) != names.end()) return;
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  fail("there is no command '{}'; {}; {}", first, nearest_names(first, known), hint);
-}
-
 std::string version() {
   return fmt::format("sparse-stages {} ({}, {})", build_info().version, build_info().compiler,
                      build_info().backend);
 }
 
-int parse_and_work(const Program& program, const Parts& parts, int argc, char** argv) {
+int parse_and_work(const Program& program) {
   CommandLine line(
       program.name, "Sparse matrix products, step by step: every step checked and timed beside the others.",
       version,
@@ -112,17 +97,14 @@ int parse_and_work(const Program& program, const Parts& parts, int argc, char** 
                 {"run -m graph.mtx.gz --op spgemm", "the square of a matrix of yours, by every method"},
                 {"COMMAND --help", "more about a command"}}) +
           "\nExit codes: 0 good; 1 a wrong result; 2 bad usage or input; 77 everything was skipped.");
-  add_list_command(line, program);
-  add_run_command(line, program);
-  add_multiply_command(line, program);
-  add_info_command(line, program);
-  add_generate_command(line, program);
-  add_convert_command(line, program);
-  for (const auto add_command : parts.commands) add_command(line, program);
-  require_known_command(program, line);
-  const CommandLine::Parsed parsed = line.parse(argc, argv);
+  for (const auto add_command : {add_list_command, add_run_command, add_multiply_command, add_info_command,
+                                 add_generate_command, add_convert_command})
+    add_command(line, program);
+  for (const auto add_command : program.commands) add_command(line, program);
+  const auto words = program.arguments | std::views::drop(1);
+  const CommandLine::Parsed parsed = line.parse({words.begin(), words.end()});
   // All ranks take part in a run and in a product; whatever else there is, one does it.
-  const bool root = program.ranks->root();
+  const bool root = program.ranks.root();
   if (!parsed.text.empty() && root) fmt::print("{}", parsed.text);
   const bool together = parsed.command == "run" || parsed.command == "multiply";
   if (!parsed.text.empty() || (!root && !together)) return kGood;
@@ -161,16 +143,14 @@ int run_program(int argc, char** argv, Parts parts) {
   keep_freed_memory();
   require_processor();
   Ranks ranks;
-  Program program;
-  program.ranks = &ranks;
-  program.name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "stages";
-  program.arguments.assign(argv, argv + argc);
-  program.left_out = std::move(parts.left_out);
-  program.count = std::move(parts.count);
+  Program program{std::move(parts),
+                  argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "stages",
+                  {argv, argv + argc},
+                  ranks};
   try {
     if (const std::string problem = ranks.problem(); !problem.empty()) fail("{}", problem);
-    parts.add_entries(program.registry);
-    const int code = parse_and_work(program, parts, argc, argv);
+    program.add_entries(program.registry);
+    const int code = parse_and_work(program);
     return std::fflush(stdout) != 0 || std::ferror(stdout) != 0 ? lost_output(program) : code;
   } catch (const Error& error) {
     return report(program, error.what());

@@ -4,14 +4,15 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/cli/machines/ranks.hpp"
+#include "common/cli/options.hpp"
 #include "common/harness/entries.hpp"
 
 namespace stages {
 
-class CommandLine;
 struct Program;
 
 /// What the kernels of one product asked of memory, which was checked and not timed (results.hpp).
@@ -30,13 +31,11 @@ struct Parts {
 };
 
 /// What the commands work with.
-struct Program {
+struct Program : Parts {
   std::string name;                    ///< as it was called, without the directory
   std::vector<std::string> arguments;  ///< the whole command line
-  Registry registry;
-  std::vector<LeftOut> left_out;
-  Count count;
-  Ranks* ranks = nullptr;  ///< that run the program together; outlives this object
+  Ranks& ranks;                        ///< that run the program together
+  Registry registry = {};
 };
 
 /// What a program returns to the shell.
@@ -46,6 +45,17 @@ enum ExitCode {
   kBadInput = 2,     ///< bad usage or input, or not enough memory
   kAllSkipped = 77,  ///< nothing could run here; the value that test drivers take for "skipped"
 };
+
+// The commands that every program has: each function adds one to the command line.
+void add_list_command(CommandLine& line, const Program& program);
+void add_run_command(CommandLine& line, const Program& program);
+void add_multiply_command(CommandLine& line, const Program& program);
+void add_info_command(CommandLine& line, const Program& program);
+void add_generate_command(CommandLine& line, const Program& program);
+void add_convert_command(CommandLine& line, const Program& program);
+
+/// The foot of a help text: "Examples:" and lines, each a command of this program and what it does.
+std::string examples(const Program& program, const std::vector<std::pair<std::string, std::string>>& lines);
 
 /// An error as the user gets it, whatever its text looked like: one line, with the program's name.
 std::string error_line(const Program& program, const std::string& what);

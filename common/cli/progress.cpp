@@ -15,7 +15,7 @@ constexpr double kRefresh = 0.08;  ///< seconds between two states of the line i
 
 std::string timing_of(const ResultRow& row) {
   const std::string noise = row.run.noise < 1 ? fmt::format(", noise {:.1f} %", 100 * row.run.noise) : "";
-  return fmt::format("{}{}", format_seconds(row.run.median), noise);
+  return format_seconds(row.run.median) + noise;
 }
 
 std::string outcome_of(const ResultRow& row) {
@@ -25,27 +25,25 @@ std::string outcome_of(const ResultRow& row) {
   return row.timed() ? timing_of(row) : "checked";
 }
 
+std::string described(const ResultRow& row, const std::string& what) {
+  const ProblemFacts& p = row.problem;
+  return fmt::format("{}, {} {}{}{}: {}", row.entry, to_string(p.op), p.matrix, p.options.empty() ? "" : ", ",
+                     p.options, what);
+}
+
 }  // namespace
 
 Progress::Progress(std::size_t total) : total_(total), terminal_(is_terminal(stderr)) {}
 
 Progress::~Progress() { clear(); }
 
-std::string Progress::numbered(std::size_t number, const ResultRow& row, const std::string& what) const {
-  const ProblemFacts& p = row.problem;
-  return printable(fmt::format("[{}/{}] {}, {} {}{}{}: {}", number, total_, row.entry, to_string(p.op),
-                               p.matrix, p.options.empty() ? "" : ", ", p.options, what));
+std::string Progress::numbered(std::size_t number, const std::string& what) const {
+  return printable(fmt::format("[{}/{}] {}", number, total_, what));
 }
 
-/// The state of an entry in place, where the next one is due.
-void Progress::show(const ResultRow& row, const std::string& what) {
-  if (!terminal_ || (shown_ && seconds_since(last_) < kRefresh)) return;
-  show(numbered(begun_, row, what));
-  last_ = Clock::now();
-}
-
-/// Puts `line` in place, cut to one line of the terminal.
-void Progress::show(const std::string& line) {
+void Progress::doing(const std::string& what) {
+  if (!terminal_) return;
+  const std::string line = numbered(begun_, what);
   const auto width = static_cast<std::size_t>(std::max(20, terminal_width(stderr) - 1));
   std::size_t end = line.size();
   if (end > width) {
@@ -57,8 +55,11 @@ void Progress::show(const std::string& line) {
   shown_ = true;
 }
 
-void Progress::doing(const std::string& what) {
-  if (terminal_) show(printable(fmt::format("[{}/{}] {}", begun_, total_, what)));
+/// Where the next state of the entries is due.
+void Progress::running(const ResultRow& row, const std::string& what) {
+  if (!terminal_ || (shown_ && seconds_since(last_) < kRefresh)) return;
+  doing(described(row, what));
+  last_ = Clock::now();
 }
 
 void Progress::say(const std::string& line) {
@@ -77,12 +78,12 @@ RunEvents Progress::events() {
   RunEvents events;
   events.checking = [this](const ResultRow& row) {
     ++begun_;
-    show(row, "checking");
+    running(row, "checking");
   };
-  events.timing = [this](const ResultRow& row) { show(row, timing_of(row)); };
+  events.timing = [this](const ResultRow& row) { running(row, timing_of(row)); };
   events.done = [this](const ResultRow& row) {
     ++done_;
-    if (!terminal_) say(numbered(done_, row, outcome_of(row)));
+    if (!terminal_) say(numbered(done_, described(row, outcome_of(row))));
     if (terminal_ && row.is_bad()) say(printable(row.entry + ": " + outcome_of(row)));
   };
   return events;

@@ -17,7 +17,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Something before the entries, such as the reading of a file. Shown on terminals only.
+  /// Something beside the entries, such as the reading of a file: in place, cut to one line of the terminal.
   void doing(const std::string& what);
 
   /// A line that stays: for what the user should know even when it has scrolled by.
@@ -32,9 +32,8 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void show(const std::string& line);
-  void show(const ResultRow& row, const std::string& what);
-  std::string numbered(std::size_t number, const ResultRow& row, const std::string& what) const;
+  void running(const ResultRow& row, const std::string& what);
+  std::string numbered(std::size_t number, const std::string& what) const;
 
   std::size_t total_;
   std::size_t begun_ = 0;  ///< entries whose check has begun

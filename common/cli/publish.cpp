@@ -27,19 +27,18 @@ void show(Results results, const RunArguments& arguments) {
   if (!steps.empty()) fmt::print("\n{}", steps);
 }
 
-/// Both files, also where one of them cannot be written; then it throws.
-void write_results(const RunArguments& arguments, const Results& results) {
+/// Writes both files, also where one of them cannot be written; says why, or nothing.
+std::string write_results(const RunArguments& arguments, const Results& results) {
   std::string failure;
-  const auto write = [&](const std::string& path, const std::string& text) {
+  for (const auto& [path, text] :
+       {std::pair{arguments.json, json_lines(to_json(results))}, {arguments.csv, to_csv(results)}}) {
     try {
       if (!path.empty()) write_file(path, text);
     } catch (const Error& error) {
       failure = error.what();
     }
-  };
-  write(arguments.json, json_lines(to_json(results)));
-  write(arguments.csv, to_csv(results));
-  if (!failure.empty()) fail("{}", failure);
+  }
+  return failure;
 }
 
 /// Throws Error where --metrics names what no entry that ran has.
@@ -70,13 +69,9 @@ Publisher::Publisher(const RunArguments& arguments, const Results& begun)
 void Publisher::publish(Results results) const {
   if (!earlier_.rows.empty()) results = put_together(earlier_, results);
   relate_to_serial(results);
-  try {
-    write_results(arguments_, results);
-  } catch (const Error&) {
-    show(results, arguments_);
-    throw;
-  }
+  const std::string failure = write_results(arguments_, results);
   show(results, arguments_);
+  if (!failure.empty()) fail("{}", failure);
   require_metrics(arguments_.metrics, results);
 }
 

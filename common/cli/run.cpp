@@ -2,17 +2,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
-#include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/kept.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/orders.hpp"
 #include "common/cli/places.hpp"
+#include "common/cli/program.hpp"
 #include "common/cli/progress.hpp"
 #include "common/cli/publish.hpp"
 #include "common/cli/run_choice.hpp"
@@ -20,6 +20,7 @@
 #include "common/cli/run_problems.hpp"
 #include "common/cli/start_ranks.hpp"
 #include "common/cli/tour.hpp"
+#include "common/harness/device_watch.hpp"
 #include "common/harness/product.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
@@ -28,25 +29,52 @@
 namespace stages {
 namespace {
 
-KernelLaunch launch_of(const Effort& effort) { return value_named(kLaunches, effort.launch).value(); }
+/// Throws Error where an option asks for what is not known of this machine's GPU.
+void require_what_it_tells(const RunOptions& options, const Machine& machine) {
+  if (options.least_clock_mhz <= 0) return;
+  DeviceState state{.unknown = machine.no_gpu};
+  if (machine.gpu != nullptr) state = machine.gpu->state(true);
+  if (machine.is_simulated()) state.unknown = "kernels run on the executor, where nothing is timed";
+  require_told(state, options.least_clock_mhz);
+}
+
+/// Whether an entry of these runs on ranks that need a GPU each.
+bool need_gpus_on_ranks(const std::vector<Part>& parts) {
+  return std::ranges::any_of(parts, [](const Part& part) {
+    return std::ranges::any_of(part.entries, [](const Entry* e) { return e->needs.mpi && e->needs.gpu; });
+  });
+}
+
+/// How many rows they make, for who tells how far a run is: rounds of chains not counted.
+std::size_t count_runs(const std::vector<Part>& parts) {
+  std::size_t count = 0;
+  for (const Part& part : parts) {
+    const ProblemOptions& asked = part.arguments.problem;
+    for (const Job& job : part.jobs)
+      for (const Op op : job.ops)
+        count += of_operation(part.entries, op).size() * (op == Op::spmm     ? asked.n_cols.size()
+                                                          : op == Op::spgemm ? asked.destinations.size()
+                                                                             : 1);
+  }
+  return count;
+}
 
 /// One after the other all problems of all parts: rank 0 leads, the other ranks follow.
 class Run {
  public:
-  Run(const Program& program, const Effort& effort, std::vector<Part> parts, const Devices* devices = nullptr)
+  Run(const Program& program, std::vector<Part> parts, Places& places)
       : program_(program),
-        effort_(effort),
-        ranks_(*program.ranks),
-        options_(run_options(effort)),
+        ranks_(program.ranks),
         parts_(std::move(parts)),
         part_(&parts_.front()),
-        places_(ranks_, launch_of(effort), need_gpus_on_ranks(parts_), devices),
+        options_(run_options(part_->arguments.effort)),
+        places_(places),
+        together_(places.all(need_gpus_on_ranks(parts_))),
         kept_([this](const std::string& error) { progress_.say(error_line(program_, error)); }),
         progress_(count_runs(parts_)) {
-    const Machine machine = places_.all();
     // Ranks have no GPU where none of their entries needs one.
-    if (!ranks_.started() || machine.gpu != nullptr) require_what_it_tells(options_, machine);
-    results().context = run_context(program.arguments, machine);
+    if (!ranks_.started() || together_.gpu != nullptr) require_what_it_tells(options_, together_);
+    results().context = run_context(program.arguments, together_);
     if (ranks_.started())
       for (auto& fact : ranks_.exec().facts()) results().context.push_back(std::move(fact));
     kept_.keep();
@@ -57,10 +85,10 @@ class Run {
     if (!ranks_.root()) return follow();
     for (Part& part : parts_) {
       part_ = &part;
-      for (const Job& job : part.jobs) with_type(effort_.type, [&]<class T>() { matrix<T>(job); });
+      for (const Job& job : part.jobs)
+        with_type(part.arguments.effort.type, [&]<class T>() { matrix<T>(job); });
       progress_.clear();
-      const bool starts = !part.words.empty() && !part.arguments.problem.ranks.empty();
-      if (starts && part.missing.empty()) start_ranks(part);
+      if (!part.words.empty()) start_ranks(part);
     }
     if (ranks_.started())
       ranks_.tell({.stop = true});
@@ -97,11 +125,16 @@ class Run {
   /// The entries for several ranks, on all of them. Collective.
   template <class Problem>
   void on_ranks(const Problem& problem) {
-    together_ = true;
-    const RunEvents events = ranks_.root() ? this->events() : RunEvents();
-    run_problem(problem, of_operation(part_->entries, Problem::kOp, true), places_.all(), options_, events,
-                results());
-    together_ = false;
+    all_wait_ = true;
+    run_entries(problem, true, together_);
+    all_wait_ = false;
+  }
+
+  /// The entries for several ranks, or (`mpi` is false) the others, or all.
+  template <class Problem>
+  void run_entries(const Problem& problem, std::optional<bool> mpi, const Machine& machine) {
+    run_problem(problem, of_operation(part_->entries, Problem::kOp, mpi), machine, options_,
+                ranks_.root() ? events() : RunEvents(), results());
   }
 
   /// Those of the progress, and the rows so far are kept.
@@ -114,29 +147,39 @@ class Run {
     return events;
   }
 
+  /// The rows of these operations before they are run.
+  std::vector<ResultRow> blank_rows(const ProblemFacts& facts, const std::vector<Op>& ops) const {
+    std::vector<ResultRow> rows;
+    for (const Op op : ops) {
+      for (const Entry* const entry : of_operation(part_->entries, op)) {
+        ResultRow& row = rows.emplace_back(row_of(*entry));
+        row.problem = facts;
+        row.problem.op = op;
+        if (entry->needs.mpi) row.ranks = ranks_.size();
+      }
+    }
+    return rows;
+  }
+
   template <class T>
   void matrix(const Job& job) {
     std::vector<Op> ops = job.ops;
     std::erase_if(ops, [&](Op op) { return of_operation(part_->entries, op).empty(); });
     if (ops.empty()) return;
-    const ProblemOptions& asked = part_->arguments.problem;
     const auto load = [&](const std::string& source) -> SharedCsr<T> {
       progress_.doing("reading " + source);
-      return std::make_shared<const Csr<T>>(load_matrix<T>(source, asked.input, NonFinite::refused));
-    };
-    const auto blank = [&](const ProblemFacts& facts, const std::vector<Op>& of) {
-      return blank_rows(part_->entries, facts, of, ranks_.size());
+      return std::make_shared<const Csr<T>>(load_matrix<T>(source, finite(part_->arguments.input)));
     };
     ProblemFacts facts{.matrix = job.name, .type = type_name<T>()};
     SharedCsr<T> a;
-    if (!kept_.attempt(blank(facts, ops), together_, [&] { a = load(job.name); })) return;
+    if (!kept_.attempt(blank_rows(facts, ops), all_wait_, [&] { a = load(job.name); })) return;
     facts.rows = a->rows;
     facts.cols = a->cols;
     facts.nnz = a->nnz();
-    const RunLimits limits(options_, !ranks_.started() && places_.alone().is_simulated());
-    const Problems<T> problems(asked, limits, load);
+    const bool simulated = !ranks_.started() && places_.alone().is_simulated();
+    const Problems<T> problems{part_->arguments.problem, options_, simulated, load};
     for (const Op op : ops) {
-      kept_.attempt(blank(facts, {op}), together_, [&] {
+      kept_.attempt(blank_rows(facts, {op}), all_wait_, [&] {
         const std::string left_out = problems.of(
             op, job, a, [&](const auto& problem, const std::string& form) { run(problem, form); });
         if (!left_out.empty()) progress_.say(left_out);
@@ -147,17 +190,12 @@ class Run {
   /// Runs one problem; `form` says what was multiplied where that isn't plain.
   template <class Problem>
   void run(const Problem& problem, const std::string& form) {
-    kept_.begin();
-    const std::vector<const Entry*>& entries = part_->entries;
     if (!ranks_.started()) {
-      run_problem(problem, of_operation(entries, Problem::kOp), places_.alone(), options_, events(),
-                  results());
+      run_entries(problem, std::nullopt, places_.alone());
       if (program_.count) count(problem);
     } else {
       // Those for one process have rank 0 and its processors for themselves: the other ranks sleep meanwhile.
-      if (!part_->arguments.problem.ranks_only)
-        run_problem(problem, of_operation(entries, Problem::kOp, false), places_.alone(), options_, events(),
-                    results());
+      if (!part_->arguments.problem.ranks_only) run_entries(problem, false, places_.alone());
       ranks_.tell(order_for(problem));
       on_ranks(problem);
     }
@@ -172,7 +210,6 @@ class Run {
       progress_.say("for how long the GPU is busy is not known: " + why);
     }
     kept_.keep();
-    kept_.begin();
   }
 
   /// Kernels that were checked, not timed, are counted: their rows say what they ask of memory.
@@ -197,29 +234,21 @@ class Run {
   }
 
   const Program& program_;
-  const Effort& effort_;
   Ranks& ranks_;
-  RunOptions options_;
   std::vector<Part> parts_;
   const Part* part_;  ///< the one that is under way
-  Places places_;
-  bool together_ = false;  ///< all ranks are in the middle of a problem
+  RunOptions options_;
+  Places& places_;
+  Machine together_;       ///< all ranks, where there are some
+  bool all_wait_ = false;  ///< all ranks are in the middle of a problem
   Kept kept_;
   Progress progress_;
 };
 
-int exit_code(const Run& run, const Results& results) {
-  if (!run.kept().errors().empty()) return kBadInput;
-  if (results.count(Status::wrong) + results.count(Status::failed) > 0) return kWrongResult;
-  return results.count(Status::good) > 0 ? kGood : kAllSkipped;
-}
-
 /// Runs all parts, and publishes what they have found out, once: a signal meanwhile waits for that, and one
-/// before publishes a part. `complete` adds to the results what is found from all of them. Where nothing at
-/// all could be done no file is written.
-int carry_out(const Program& program, const RunArguments& arguments, Run& run,
-              const std::function<void()>& complete) {
-  if (!program.ranks->root()) {
+/// before publishes a part. Where nothing at all could be done no file is written.
+int carry_out(const Program& program, const RunArguments& arguments, Run& run) {
+  if (!program.ranks.root()) {
     run.all();
     return kGood;
   }
@@ -248,27 +277,16 @@ int carry_out(const Program& program, const RunArguments& arguments, Run& run,
   if (!errors.empty()) results.context.emplace_back("errors", fmt::format("{}", fmt::join(errors, "; ")));
   const auto lost = [](const ResultRow& row) { return row.status == Status::failed && !row.checked; };
   if (!errors.empty() && std::all_of(results.rows.begin(), results.rows.end(), lost)) return kBadInput;
-  complete();
+  if (arguments.matrices.empty()) results.steps = tour_lines(program, run.parts(), results);
   once([&] { publisher.publish(results); });
-  return exit_code(run, results);
-}
-
-/// Each step on a matrix that suits it.
-int tour(const Program& program, const RunArguments& given) {
-  require_tour(given, *program.ranks);
-  RunArguments arguments = given;
-  arguments.effort = tour_effort(given.effort);
-  Devices devices(launch_of(arguments.effort));
-  const Exec* const gpu = devices.machine().gpu;
-  Run run(program, arguments.effort, tour_parts(program, arguments, gpu != nullptr && !gpu->simulated()),
-          &devices);
-  const int code = carry_out(program, arguments, run,
-                             [&] { run.results().steps = tour_lines(program, run.parts(), run.results()); });
-  if (run.results().steps.empty()) return code;
-  fmt::print(
-      "\nWhat the columns mean: docs/reading-tables.md. More of what was found out: --json FILE, --csv FILE, "
-      "--all.\n");
-  return code;
+  if (!results.steps.empty())
+    fmt::print(
+        "\nWhat the columns mean: docs/reading-tables.md. More of what was found out: --json FILE, --csv "
+        "FILE, "
+        "--all.\n");
+  if (!errors.empty()) return kBadInput;
+  if (results.count(Status::wrong) + results.count(Status::failed) > 0) return kWrongResult;
+  return results.count(Status::good) > 0 ? kGood : kAllSkipped;
 }
 
 /// In weak scaling: the sizes for so many ranks in the place of those for one.
@@ -283,26 +301,33 @@ void grow(RunArguments& arguments, int ranks) {
 }
 
 int work(const Program& program, RunArguments arguments) {
-  if (program.ranks->root()) {
+  if (program.ranks.root()) {
     require_sense(arguments);
     require_effect(arguments);
   }
-  if (arguments.matrices.empty()) return tour(program, arguments);
-  const std::vector<int>& ranks = arguments.problem.ranks;
-  const bool starts = are_to_be_started(program, ranks, arguments.problem.ranks_started);
-  if (arguments.problem.weak) {
-    if (!starts && !program.ranks->started()) fail("--weak goes with --ranks, as in --ranks 4 --weak");
-    grow(arguments, starts ? ranks.front() : program.ranks->size());
+  Places places(program.ranks, arguments.effort.launch == "graph");
+  std::vector<Part> parts;
+  if (arguments.matrices.empty()) {  // each step on a matrix that suits it
+    require_tour(arguments, program.ranks);
+    const Exec* const gpu = places.alone().gpu;
+    parts = tour_parts(program, arguments, gpu != nullptr && !gpu->simulated());
+  } else {
+    const std::vector<int>& ranks = arguments.problem.ranks;
+    const bool starts = are_to_be_started(program, ranks, arguments.problem.ranks_started);
+    if (arguments.problem.weak) {
+      if (!starts && !program.ranks.started()) fail("--weak goes with --ranks, as in --ranks 4 --weak");
+      grow(arguments, starts ? ranks.front() : program.ranks.size());
+    }
+    const std::vector<const Entry*> entries = chosen_entries(program, arguments);
+    parts.push_back({arguments, {}, entries, jobs_of(arguments)});
+    if (starts) {
+      if (std::ranges::none_of(entries, [](const Entry* e) { return e->needs.mpi; }))
+        fail("--ranks: none of the entries chosen runs on ranks; `{} list` shows which do", program.name);
+      return run_on_ranks(program, ranks.front(), arguments.json);
+    }
   }
-  const std::vector<const Entry*> entries = chosen_entries(program, arguments);
-  Part part{arguments, {}, entries, jobs_of(arguments)};
-  if (starts) {
-    if (std::none_of(entries.begin(), entries.end(), [](const Entry* e) { return e->needs.mpi; }))
-      fail("--ranks: none of the entries chosen runs on ranks; `{} list` shows which do", program.name);
-    return run_on_ranks(program, ranks.front(), arguments.json);
-  }
-  Run run(program, arguments.effort, {std::move(part)});
-  return carry_out(program, arguments, run, [] {});
+  Run run(program, std::move(parts), places);
+  return carry_out(program, arguments, run);
 }
 
 }  // namespace

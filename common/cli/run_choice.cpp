@@ -1,14 +1,15 @@
 #include "common/cli/run_choice.hpp"
 
 #include <fmt/ranges.h>
+#include <regex.h>
 
 #include <algorithm>
-#include <optional>
+#include <array>
 
-#include "common/cli/pattern.hpp"
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/nearest.hpp"
+#include "common/matrix/text_lines.hpp"
 
 namespace stages {
 namespace {
@@ -24,10 +25,22 @@ std::vector<Op> operations(const RunArguments& arguments) {
   return out;
 }
 
-/// Those of `wanted` that the matrix is meant for.
-std::vector<Op> meant_ops(const BuiltinMatrix& matrix, std::vector<Op> wanted) {
-  std::erase_if(wanted, [&](Op op) { return !matrix.meant_for(to_string(op)); });
-  return wanted;
+/// Throws Error for expressions on which regcomp and regexec of the C library take all time, memory or stack:
+/// they write repeats out (so that repeats of repeats multiply), recurse into groups, and try all ways to
+/// match what refers back. Names of entries ask for none of this.
+void require_modest(std::string_view text) {
+  constexpr std::size_t kLongest = 5000, kMostGroups = 100, kMostRepeats = 3;
+  constexpr std::string_view kRepeat = "*+?";
+  std::size_t groups = 0, repeats = 0;
+  for (std::size_t k = 0; k < text.size(); ++k) {
+    const char c = text[k], before = k > 0 ? text[k - 1] : '\0';
+    if (c == '{' || (before == '\\' && c >= '1' && c <= '9'))
+      fail("--filter {}: repeats in braces and \\1 are not taken; write them out", quoted(text));
+    if (c == '(') ++groups;
+    if (kRepeat.find(c) != kRepeat.npos && (before == ')' || kRepeat.find(before) != kRepeat.npos)) ++repeats;
+  }
+  if (text.size() > kLongest || groups > kMostGroups || repeats > kMostRepeats)
+    fail("--filter {}: it is too large, or repeats too many groups; write a shorter one", quoted(text));
 }
 
 }  // namespace
@@ -36,7 +49,9 @@ bool among(const std::vector<std::string>& chosen, std::string_view name) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
 }
 
-std::string_view number_of(std::string_view step) { return step.substr(0, step.find('_')); }
+bool is_named(std::string_view step, std::string_view name) {
+  return step == name || step.substr(0, step.find('_')) == name;
+}
 
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted) {
   std::vector<std::string_view> known;
@@ -44,11 +59,10 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
     if (known.empty() || known.back() != entry.stage()) known.push_back(entry.stage());
   std::vector<std::string> out;
   for (const std::string& name : wanted) {
-    const auto found = std::ranges::find_if(
-        known, [&](std::string_view stage) { return stage == name || number_of(stage) == name; });
+    const auto found = std::ranges::find_if(known, [&](auto step) { return is_named(step, name); });
     if (found == known.end()) {
       for (const LeftOut& left : program.left_out)
-        if (left.name == name || number_of(left.name) == name)
+        if (is_named(left.name, name))
           fail("--stage {}: left out of this build: it needs {}", name, left.needs);
       fail("--stage: there is no step '{}'; {}", name, nearest_names(name, known));
     }
@@ -60,20 +74,6 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
 std::vector<const Entry*> of_operation(std::vector<const Entry*> entries, Op op, std::optional<bool> mpi) {
   std::erase_if(entries, [&](const Entry* e) { return e->op != op || (mpi && e->needs.mpi != *mpi); });
   return entries;
-}
-
-std::vector<ResultRow> blank_rows(const std::vector<const Entry*>& entries, const ProblemFacts& facts,
-                                  const std::vector<Op>& ops, int ranks) {
-  std::vector<ResultRow> rows;
-  for (const Op op : ops) {
-    for (const Entry* const entry : of_operation(entries, op)) {
-      ResultRow& row = rows.emplace_back(row_of(*entry));
-      row.problem = facts;
-      row.problem.op = op;
-      if (entry->needs.mpi) row.ranks = ranks;
-    }
-  }
-  return rows;
 }
 
 void require_effect(const RunArguments& arguments) {
@@ -104,18 +104,32 @@ void require_effect(const RunArguments& arguments) {
     fail("--require-clock is not for chains of spgemm: leave it out, or give --op");
 }
 
+void keep_matching(std::vector<const Entry*>& entries, const std::string& filter) {
+  if (filter.empty()) return;
+  require_modest(filter);
+  regex_t compiled;
+  if (const int problem = regcomp(&compiled, filter.c_str(), REG_EXTENDED | REG_NOSUB); problem != 0) {
+    std::array<char, 200> why{};
+    regerror(problem, &compiled, why.data(), why.size());
+    fail("--filter {}: no regular expression: {}", quoted(filter), why.data());
+  }
+  std::erase_if(entries,
+                [&](const Entry* e) { return regexec(&compiled, e->name.c_str(), 0, nullptr, 0) != 0; });
+  regfree(&compiled);
+}
+
 std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments) {
   const std::vector<std::string> stages = chosen_stages(program, arguments.stages);
-  std::optional<Pattern> filter;
-  if (!arguments.filter.empty()) filter.emplace("--filter", arguments.filter);
+  std::vector<const Entry*> without_values;
+  for (const Entry& entry : program.registry.entries())
+    if (among(arguments.ops, to_string(entry.op)) && among(stages, entry.stage()))
+      without_values.push_back(&entry);
+  keep_matching(without_values, arguments.filter);
   std::vector<const Entry*> out;
-  for (const Entry& entry : program.registry.entries()) {
-    if (!among(arguments.ops, to_string(entry.op)) || !among(stages, entry.stage()) ||
-        (filter && !filter->found_in(entry.name)))
-      continue;
-    out.push_back(&entry);
+  for (const Entry* const entry : without_values) {
+    out.push_back(entry);
     for (const std::string& setting : arguments.set) {
-      if (!setting.starts_with(entry.name + ":")) continue;
+      if (!setting.starts_with(entry->name + ":")) continue;
       for (const Entry* const variant : program.registry.variants(setting))
         if (std::ranges::count(out, variant) == 0) out.push_back(variant);
     }
@@ -135,21 +149,22 @@ std::vector<Job> jobs_of(const RunArguments& arguments) {
   const std::vector<Op> wanted = operations(arguments);
   const std::string& given_b = arguments.problem.b;
   std::vector<Job> jobs;
+  const auto add_builtin = [&](const BuiltinMatrix& m, bool from_set) {
+    std::vector<Op> ops = wanted;
+    if (from_set || arguments.ops.empty())
+      std::erase_if(ops, [&](Op op) { return !m.meant_for(to_string(op)); });
+    jobs.push_back({.name = fmt::format("{}{}", kBuiltin, m.name),
+                    .b = given_b.empty() ? std::string(m.b_spec) : given_b,
+                    .ops = ops,
+                    .from_set = from_set});
+  };
   for (const std::string& name : arguments.matrices) {
-    if (name == kWholeSet) {
-      for (const BuiltinMatrix& m : builtin_set()) {
-        const std::string b = given_b.empty() ? std::string(m.b_spec) : given_b;
-        jobs.push_back({fmt::format("{}{}", kBuiltin, m.name), b, meant_ops(m, wanted), true});
-      }
-      continue;
-    }
-    Job job{name, given_b, wanted};
-    if (name.starts_with(kBuiltin)) {
-      const BuiltinMatrix& m = builtin(std::string_view(name).substr(kBuiltin.size()));
-      if (job.b.empty()) job.b = m.b_spec;
-      if (arguments.ops.empty()) job.ops = meant_ops(m, wanted);
-    }
-    jobs.push_back(std::move(job));
+    if (name == kWholeSet)
+      for (const BuiltinMatrix& m : builtin_set()) add_builtin(m, true);
+    else if (name.starts_with(kBuiltin))
+      add_builtin(builtin(std::string_view(name).substr(kBuiltin.size())), false);
+    else
+      jobs.push_back({name, given_b, wanted});
   }
   for (const Job& job : jobs) {
     const Shape a = require_matrix(job.name);

@@ -21,8 +21,8 @@ struct Job {
 /// Whether the name is among those chosen; where none is, all are.
 bool among(const std::vector<std::string>& chosen, std::string_view name);
 
-/// "05" of "05_cuda_csr".
-std::string_view number_of(std::string_view step);
+/// Whether a step such as "05_cuda_csr" is named by this: wholly, or by its number.
+bool is_named(std::string_view step, std::string_view name);
 
 /// The whole names of the steps that --stage names. Throws Error for one that is not there.
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted);
@@ -31,12 +31,13 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
 std::vector<const Entry*> of_operation(std::vector<const Entry*> entries, Op op,
                                        std::optional<bool> mpi = std::nullopt);
 
-/// The rows of these operations before they are run, on so many ranks.
-std::vector<ResultRow> blank_rows(const std::vector<const Entry*>& entries, const ProblemFacts& facts,
-                                  const std::vector<Op>& ops, int ranks);
-
 /// Throws Error where an option is given that only another operation than those of the run knows.
 void require_effect(const RunArguments& arguments);
+
+/// Leaves of the entries those in whose name --filter, a regular expression of POSIX (extended), finds a match;
+/// empty: all. Throws Error for what is none, or would take very long or much memory. Not std::regex, which
+/// takes seconds to compile, recurses for each character and can be made to run for ever.
+void keep_matching(std::vector<const Entry*>& entries, const std::string& filter);
 
 /// The entries that --op, --stage and --filter leave, in course order, and behind each those that --set makes
 /// of it. Throws Error where none is left, and for a --set of another entry.

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/cli/machines/devices.hpp"
+#include "common/cli/machines/child.hpp"
 #include "common/harness/problem.hpp"
 #include "common/matrix/error.hpp"
 
@@ -83,7 +83,7 @@ void add_rank_options(Command& command, ProblemOptions& a) {
 }
 
 void add_effort_options(Command& command, Effort& a) {
-  command.heading("How long and how much");
+  command.heading("How long and how much", &a.words);
   const RunOptions defaults;
   command.flag(
       "--quick", a.quick,
@@ -123,7 +123,7 @@ void add_effort_options(Command& command, Effort& a) {
                  {.one_of = {"full", "once"}, .shows_default = true});
   command.option("--launch", a.launch,
                  "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph",
-                 {.one_of = names_in(kLaunches), .shows_default = true});
+                 {.one_of = {"single", "graph"}, .shows_default = true});
   command.option("--seed", a.seed, "Seed of the operands and of the rows that the check samples",
                  {.type = "N", .shows_default = true});
 }
@@ -133,6 +133,7 @@ void add_effort_options(Command& command, Effort& a) {
 void add_run_options(Command& command, RunArguments& arguments) {
   add_choice_options(command, arguments);
   add_problem_options(command, arguments.problem);
+  command.heading("The problem", &arguments.effort.words);
   add_type_option(command, arguments.effort.type, "Type of the values");
   add_effort_options(command, arguments.effort);
   add_rank_options(command, arguments.problem);
@@ -147,7 +148,7 @@ void add_run_options(Command& command, RunArguments& arguments) {
   command.flag("--append", arguments.append, "Keep the results that the file of --json has, and add these");
   command.flag("--all", arguments.all,
                "Show every skipped entry with its reason, not only how many there are");
-  add_input_options(command, arguments.problem.input);
+  add_input_options(command, arguments.input);
 }
 
 RunOptions run_options(const Effort& effort) {
@@ -174,41 +175,12 @@ RunOptions run_options(const Effort& effort) {
   return options;
 }
 
-std::vector<std::string> effort_words(const Effort& effort) {
-  const Effort plain;
-  std::vector<std::string> words;
-  const auto say = [&](const char* flag, const std::string& value) {
-    words.insert(words.end(), {flag, value});
-  };
-  const auto number = [&](const char* flag, const std::optional<double>& value) {
-    if (value) say(flag, fmt::format("{}", *value));
-  };
-  if (effort.type != plain.type) say("--type", "f64");
-  if (effort.quick) words.push_back("--quick");
-  number("--max-noise", effort.max_noise_percent);
-  number("--time-budget", effort.time_budget);
-  number("--max-memory", effort.max_memory_gb);
-  number("--max-work", effort.max_work);
-  number("--max-seconds", effort.max_seconds);
-  number("--require-clock", effort.least_clock_mhz);
-  if (effort.cache != plain.cache) say("--cache", effort.cache);
-  if (effort.check != plain.check) say("--check", effort.check);
-  if (effort.launch != plain.launch) say("--launch", effort.launch);
-  if (effort.seed != plain.seed) say("--seed", fmt::format("{}", effort.seed));
-  return words;
-}
-
-RunArguments parse_run_words(const std::vector<std::string>& words) {
+RunArguments parse_run(const std::string& line) {
   RunArguments arguments;
-  CommandLine line(
-      "stages", "", [] { return std::string(); }, "");
-  Command command = line.add("run", "");
+  CommandLine parser("stages", "", {}, "");
+  Command command = parser.add("run", "");
   add_run_options(command, arguments);
-  std::vector<std::string> all = {"stages", "run"};
-  all.insert(all.end(), words.begin(), words.end());
-  std::vector<char*> argv;
-  for (std::string& word : all) argv.push_back(word.data());
-  line.parse(static_cast<int>(argv.size()), argv.data());
+  parser.parse(words_in("run " + line));
   return arguments;
 }
 
@@ -216,7 +188,7 @@ void require_sense(const RunArguments& arguments) {
   if (arguments.problem.mode == "single" && arguments.problem.products.value_or(1) != 1)
     fail("--products {}: a single product is one; give --mode stream or --mode chain with it",
          *arguments.problem.products);
-  if (arguments.effort.type == ValueType::f32) {
+  if (arguments.effort.type == "f32") {
     require_f32("--alpha", arguments.problem.alpha);
     require_f32("--beta", arguments.problem.beta);
   }
@@ -224,9 +196,7 @@ void require_sense(const RunArguments& arguments) {
     fail("--append goes with --json FILE, which has the results to add to");
   std::vector<std::string> read = arguments.matrices;
   read.push_back(arguments.problem.b);
-  if (!arguments.json.empty()) require_writable("--json", arguments.json, read);
-  if (!arguments.csv.empty()) require_writable("--csv", arguments.csv, read);
-  require_two_files("--json", arguments.json, "--csv", arguments.csv);
+  require_two_files(arguments.json, "--csv", arguments.csv, read);
 }
 
 }  // namespace stages

@@ -14,7 +14,7 @@ namespace stages {
 
 /// How long and how much.
 struct Effort {
-  ValueType type = ValueType::f32;
+  std::string type = "f32";
   bool quick = false;
   std::optional<double> max_noise_percent, time_budget;
   std::optional<double> max_memory_gb, max_work, max_seconds, least_clock_mhz;
@@ -22,6 +22,7 @@ struct Effort {
   std::string check = "full";
   std::string launch = "single";
   std::uint64_t seed = 1;
+  std::vector<std::string> words;  ///< what the command line says of all that
 };
 
 /// What is multiplied beside A, and how.
@@ -35,7 +36,6 @@ struct ProblemOptions {
   std::vector<std::string> destinations = {"host"};
   std::vector<int> ranks;  ///< in a line of the tour several; elsewhere one
   bool weak = false, ranks_only = false, ranks_started = false;
-  InputOptions input;
 
   bool operator==(const ProblemOptions&) const = default;
 };
@@ -46,6 +46,7 @@ struct RunArguments {
   std::vector<std::string> set;      ///< ENTRY:NAME=VALUE,..
   std::vector<std::string> metrics;  ///< to be columns of the table
   ProblemOptions problem;
+  ReadOptions input;
   Effort effort;
   std::string json, csv;
   bool append = false;  ///< to what the file of `json` has
@@ -62,11 +63,8 @@ void add_run_options(Command& command, RunArguments& arguments);
 /// The limits of the runner. --quick is for a look, and for tests.
 RunOptions run_options(const Effort& effort);
 
-/// The words of a command line that says the same.
-std::vector<std::string> effort_words(const Effort& effort);
-
-/// The arguments that these words of a command line give; without `run`. Throws Error as the command does.
-RunArguments parse_run_words(const std::vector<std::string>& words);
+/// The arguments that a line gives whose words are behind `run`. Throws Error as the command does.
+RunArguments parse_run(const std::string& line);
 
 /// Throws Error for options that contradict each other, and for results that cannot be written.
 void require_sense(const RunArguments& arguments);

@@ -28,8 +28,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum class Output { shown, dropped };
-
 std::atomic<pid_t> running = 0;  ///< mpirun; 0: it does not run
 
 /// For mpirun, when it was told to end: rank 0 writes what was found out, and mpirun itself waits some 5 s.
@@ -76,7 +74,7 @@ void prepare_environment(int ranks, const std::string& place) {
 }
 
 /// In the child: becomes mpirun.
-[[noreturn]] void become(const std::vector<std::string>& words, int ranks, Output output, pid_t parent,
+[[noreturn]] void become(const std::vector<std::string>& words, int ranks, bool shown, pid_t parent,
                          const std::string& place) {
   setpgid(0, 0);  // hears of Ctrl-C from us alone: two signals make mpirun leave things behind
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -84,17 +82,19 @@ void prepare_environment(int ranks, const std::string& place) {
   prepare_environment(ranks, place);
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nowhere, STDIN_FILENO);
-  if (output == Output::dropped) dup2(nowhere, STDOUT_FILENO);
+  if (!shown) dup2(nowhere, STDOUT_FILENO);
   execvp(words[0].c_str(), pointers_to(words).data());
   print_stderr("cannot start {}: {}\n", words[0], std::strerror(errno));
   _exit(127);
 }
 
-/// Waits until a process has ended, and leaves it to others to ask how.
-void wait_for(pid_t process) {
+/// Waits until a process has ended, unless the flags say WNOHANG; returns whether it has. How is for others to
+/// ask.
+bool wait_for(pid_t process, int flags = 0) {
   siginfo_t how{};
-  while (waitid(P_PID, static_cast<id_t>(process), &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-  }
+  while (waitid(P_PID, static_cast<id_t>(process), &how, WEXITED | WNOWAIT | flags) != 0)
+    if (errno != EINTR) return true;
+  return how.si_pid == process;
 }
 
 /// The exit code of mpirun. Where a signal ended a rank it is 128 + the signal, and nothing is said by mpirun.
@@ -114,8 +114,8 @@ int code_of(pid_t child, int ranks) {
   return code;
 }
 
-/// Runs this program on so many ranks. `given`: a command and its options.
-int run(const std::vector<std::string>& given, int ranks, Output output) {
+/// Runs this program on so many ranks. `given`: a command and its options. `shown`: its output.
+int run(const std::vector<std::string>& given, int ranks, bool shown) {
   std::vector<std::string> words = mpirun();
   words.insert(words.end(),
                {"-n", fmt::format("{}", ranks), std::filesystem::read_symlink("/proc/self/exe").string()});
@@ -128,7 +128,7 @@ int run(const std::vector<std::string>& given, int ranks, Output output) {
   const pid_t child = fork();
   if (child < 0)
     fail("cannot start {}: {}; close other programs, or raise `ulimit -u`", words[0], std::strerror(errno));
-  if (child == 0) become(words, ranks, output, parent, place.path());
+  if (child == 0) become(words, ranks, shown, parent, place.path());
   setpgid(child, child);
   running = child;
   return code_of(child, ranks);
@@ -151,15 +151,14 @@ bool are_to_be_started(const Program& program, const std::vector<int>& wanted, b
   const int ranks = wanted.front();
   if (wanted.size() > 1)
     fail("--ranks takes one number; tools/ranks.sh runs on several, and puts the results together");
-  if (are_started && (!program.ranks->started() || program.ranks->size() != ranks))
+  if (are_started && (!program.ranks.started() || program.ranks.size() != ranks))
     fail(
         "--ranks: {} started {} programs that did not find each other; it must be one for this build's MPI, "
         "as in STAGES_MPIRUN='srun --mpi=pmix'",
         mpirun().front(), ranks);
-  if (program.ranks->started()) {
-    if (program.ranks->size() != ranks)
-      fail("--ranks {}: there are {} ranks already; leave it away under mpirun", ranks,
-           program.ranks->size());
+  if (program.ranks.started()) {
+    if (program.ranks.size() != ranks)
+      fail("--ranks {}: there are {} ranks already; leave it away under mpirun", ranks, program.ranks.size());
     return false;
   }
   if (const std::string problem = mpirun_problem(); !problem.empty()) fail("--ranks: {}", problem);
@@ -170,7 +169,7 @@ int run_on_ranks(const Program& program, int ranks, const std::string& file) {
   const LastWords last_words([](const std::string&) { end_ranks(); });
   std::error_code none;
   const auto before = std::filesystem::last_write_time(file, none);
-  const int code = run({program.arguments.begin() + 1, program.arguments.end()}, ranks, Output::shown);
+  const int code = run({program.arguments.begin() + 1, program.arguments.end()}, ranks, true);
   const bool is_old =
       std::filesystem::is_regular_file(file) && before == std::filesystem::last_write_time(file, none);
   if ((code == kGood || code == kAllSkipped) && !file.empty() && (is_old || !std::filesystem::exists(file)))
@@ -185,7 +184,7 @@ Results results_on_ranks(std::vector<std::string> words, int ranks) {
   const TemporaryDirectory directory("stages");
   const TemporaryName file(directory.path() + "/results.json");
   words.insert(words.end(), {"--ranks", fmt::format("{}", ranks), "--ranks-only", "--json", file.path()});
-  const int code = run(words, ranks, Output::dropped);
+  const int code = run(words, ranks, false);
   if (!std::filesystem::exists(file.path()))
     fail(
         "--ranks: the run on {} ranks left no results, and exit code {}; STAGES_MPIRUN names what starts "
@@ -198,12 +197,7 @@ void end_ranks() {
   const pid_t child = running;
   if (child == 0) return;
   kill(child, SIGTERM);
-  const auto has_ended = [&] {
-    siginfo_t how{};
-    return waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOWAIT | WNOHANG) != 0 ||
-           how.si_pid == child;
-  };
-  for (const auto last = Clock::now() + kPatience; !has_ended() && Clock::now() < last;)
+  for (const auto last = Clock::now() + kPatience; !wait_for(child, WNOHANG) && Clock::now() < last;)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   kill(-child, SIGKILL);  // also what it has left behind
   wait_for(child);

@@ -13,22 +13,15 @@ namespace stages {
 /// Part of a run: some entries on some matrices.
 struct Part {
   RunArguments arguments;
-  std::vector<std::string> words;  ///< the command line that says the same, beginning with `run`
+  /// Of entries for ranks that are to be started: the command line that says the same, beginning with `run`.
+  std::vector<std::string> words;
   std::vector<const Entry*> entries;
   std::vector<Job> jobs;
   std::string missing = {};  ///< why it cannot be done here; then there are no jobs
 };
 
-/// Whether an entry of these runs on ranks that need a GPU each.
-bool need_gpus_on_ranks(const std::vector<Part>& parts);
-/// How many rows they make, for who tells how far a run is: rounds of chains not counted.
-std::size_t count_runs(const std::vector<Part>& parts);
-
 /// Throws Error for options that say what to multiply: a tour has problems of its own.
 void require_tour(const RunArguments& arguments, const Ranks& ranks);
-
-/// The limits of a tour are those of a look; what the user says of them counts more.
-Effort tour_effort(const Effort& given);
 
 /// The parts that this program has entries for, and that --op, --stage and --filter leave. `gpu`: kernels run
 /// on a real GPU. Throws Error where there are none.

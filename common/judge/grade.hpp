@@ -1,7 +1,7 @@
 #pragma once
 // The command of the judge, which `stages` has, and no program of a step.
 
-#include "common/cli/commands.hpp"
+#include "common/cli/program.hpp"
 
 namespace stages::judge {
 

@@ -27,13 +27,12 @@ namespace {
 struct LensOptions {
   std::vector<std::string> entries;
   std::string matrix, kernel;
-  std::string json, html;
-  ValueType type = ValueType::f32;
+  std::string json, html, type = "f32";
   int n_cols = 32;
   bool all_lines = false, races = false;
   double max_work = 1e8;  // some ten seconds
   std::optional<double> max_memory_gb;
-  InputOptions input;
+  ReadOptions input;
 };
 
 #ifdef STAGES_HAVE_LENS
@@ -73,11 +72,10 @@ void look(const Entry& entry, const Problem& problem, const LensOptions& options
 
 template <class T>
 void look_as(const Entry& entry, const LensOptions& options, Found& found) {
-  const auto a =
-      std::make_shared<const Csr<T>>(load_matrix<T>(options.matrix, options.input, NonFinite::refused));
+  const auto a = std::make_shared<const Csr<T>>(load_matrix<T>(options.matrix, finite(options.input)));
   // The executor takes some time, and the lens some memory, for each thread.
   constexpr double kLineBytes = 100, kMost = 1e9;
-  require_room_for_lines(options.matrix, a->rows, a->cols, a->nnz(), kLineBytes,
+  require_room_for_lines(options.matrix, *a, kLineBytes,
                          options.max_memory_gb ? *options.max_memory_gb * 1e9 : kMost);
   if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a), options, found);
   if (entry.op == Op::spmm)
@@ -110,7 +108,7 @@ void write_json(const LensOptions& options, const Found& found, const std::strin
   for (const RaceView& view : found.races) entries.push_back(races_json(view));
   nlohmann::json all = {{"schema_version", 2},
                         {"matrix", options.matrix},
-                        {"type", options.type == ValueType::f32 ? "f32" : "f64"},
+                        {"type", options.type},
                         {"n_cols", options.n_cols},
                         {"entries", entries}};
   if (!part.empty()) all["part"] = part;
@@ -144,12 +142,10 @@ int work(const Program& program, const LensOptions& options) {
   for (const std::string& name : options.entries)
     require_kernels(*entries.emplace_back(&program.registry.find(name)));
   require_matrix(options.matrix);
-  if (!options.json.empty()) require_writable("--json", options.json, {options.matrix});
   for (const auto& [flag, value] : {std::pair{"--html", options.html}, std::pair{"--kernel", options.kernel}})
     if (options.races && !value.empty())
       fail("{} shows what was counted, and --races counts nothing; leave one of them out", flag);
-  if (!options.html.empty()) require_writable("--html", options.html, {options.matrix});
-  require_two_files("--json", options.json, "--html", options.html);
+  require_two_files(options.json, "--html", options.html, {options.matrix});
 
   Found found;
   const LastWords last_words([&](const std::string& signal) { write_part(options, found, signal); });

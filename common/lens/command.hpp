@@ -2,7 +2,7 @@
 // The command `stages lens`, and what other commands have of the lens; builds without an executor, too, where
 // the command says so.
 
-#include "common/cli/commands.hpp"
+#include "common/cli/program.hpp"
 
 namespace stages {
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 
 namespace stages {
@@ -39,9 +40,7 @@ std::string found_on_path(const std::string& name) {
 
 std::vector<std::string> words_in(std::string_view text) {
   std::istringstream words{std::string(text)};
-  std::vector<std::string> out;
-  for (std::string word; words >> word;) out.push_back(word);
-  return out;
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 std::vector<std::string> words_that_start_ranks(std::vector<std::string> otherwise) {

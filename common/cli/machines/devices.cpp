@@ -15,9 +15,10 @@
 #endif
 
 namespace stages {
-namespace {
 
 #ifdef STAGES_HAVE_CUDA
+namespace {
+
 /// On the executor time can be limited.
 class TheGpu final : public GpuExec {
  public:
@@ -32,34 +33,26 @@ class TheGpu final : public GpuExec {
   bool was_stopped() const override { return simt::missed_deadline(); }
 #endif
 };
-#endif
-
-/// The GPU, or null and why there is none.
-std::pair<std::unique_ptr<Exec>, std::string> find_gpu([[maybe_unused]] KernelLaunch launch) {
-#ifdef STAGES_HAVE_CUDA
-  if (std::string problem = device_problem(); !problem.empty()) return {nullptr, std::move(problem)};
-#if STAGES_SIMULATED
-  // Now, so that what is wrong is told before anything has run.
-  simt::numbers();
-  simt::observer();
-  if (const char* const schedule = std::getenv("STAGES_SCHEDULE")) simt::set_schedule(schedule);
-#endif
-  const Launch form = launch == KernelLaunch::graph ? Launch::graph : Launch::single;
-  return {std::unique_ptr<Exec>(std::make_unique<TheGpu>(form)), std::string()};
-#else
-  return {nullptr, "this build has no way to run CUDA kernels"};
-#endif
-}
 
 }  // namespace
+#endif
 
-Devices::Devices(KernelLaunch launch) {
-  auto [gpu, problem] = find_gpu(launch);
-  gpu_ = std::move(gpu);
-  machine_ =
-      gpu_ ? std::make_unique<Machine>(host_, *gpu_) : std::make_unique<Machine>(host_, std::move(problem));
+Devices::Devices([[maybe_unused]] bool graphs) {
+#ifdef STAGES_HAVE_CUDA
+  std::string problem = device_problem();
+  if (problem.empty()) {
+#if STAGES_SIMULATED
+    // Now, so that what is wrong is told before anything has run.
+    simt::numbers();
+    simt::observer();
+    if (const char* const schedule = std::getenv("STAGES_SCHEDULE")) simt::set_schedule(schedule);
+#endif
+    gpu_ = std::make_unique<TheGpu>(graphs ? Launch::graph : Launch::single);
+  }
+#else
+  std::string problem = "this build has no way to run CUDA kernels";
+#endif
+  gpu_ ? machine_.emplace(host_, *gpu_) : machine_.emplace(host_, std::move(problem));
 }
-
-Devices::~Devices() = default;
 
 }  // namespace stages
