@@ -32,7 +32,7 @@ void BlockRunner::fiber_body(Fiber& self) {
 void BlockRunner::run_current_thread() {
   std::string thrown;
   try {
-    run_->grid.invoke(run_->grid.args);
+    run_->grid.invoke();
   } catch (const std::exception& e) {
     thrown = e.what();
   } catch (...) {
@@ -129,7 +129,7 @@ void BlockRunner::release_all(State state) {
   note_progress();
 }
 
-std::uint64_t BlockRunner::random() { return mix(random_state_ += 0x9e3779b97f4a7c15u); }
+std::uint64_t BlockRunner::random() { return random::mix(random_state_ += 0x9e3779b97f4a7c15u); }
 
 void BlockRunner::shuffle_order() {
   for (std::size_t i = threads_in_block_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);

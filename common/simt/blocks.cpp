@@ -16,11 +16,11 @@ std::uint64_t GridRun::block_at(std::uint64_t turn) const {
   if (schedule.kind == Schedule::Kind::forward) return turn;
   if (schedule.kind == Schedule::Kind::reverse) return blocks - 1 - turn;
   // An affine map with a factor that has no common divisor with the count is a permutation.
-  std::uint64_t factor = mix(schedule.seed) % blocks | 1;
+  std::uint64_t factor = random::mix(schedule.seed) % blocks | 1;
   while (std::gcd(factor, blocks) != 1) factor += 2;
   __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<Wide>(factor) * turn + mix(schedule.seed + 1) % blocks) %
-                                    blocks);
+  return static_cast<std::uint64_t>(
+      (static_cast<Wide>(factor) * turn + random::mix(schedule.seed + 1) % blocks) % blocks);
 }
 
 bool GridRun::all_idle(std::uint64_t at) const {
@@ -48,13 +48,7 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
   GridRun::Idle& mine = run.runners[self];
   static_shared_.begin_launch(run.grid.kernel);
   if (run.one_at_a_time) run.baton.take(baton_);
-  observer_ = nullptr;
-  if (run.observer != nullptr) {
-    if (!made_) made_ = run.observer->of_blocks(*this);
-    observer_ = made_.get();
-    observer_->begin_launch();
-  }
-  t_local.observer = observer_;
+  t_local.observer = observer_ = run.observer.of_blocks(*this);
   for (;;) {
     const std::uint64_t turn = run.next_block.fetch_add(1);
     if (turn >= run.blocks || run.stop.load() != Fault::none) break;
@@ -75,25 +69,19 @@ void BlockRunner::prepare_threads() {
   shape_ = block;
   thread_.resize(threads_in_block_);
   order_.resize(threads_in_block_);
-  unsigned i = 0;
-  for (unsigned z = 0; z < block.z; ++z) {
-    for (unsigned y = 0; y < block.y; ++y)
-      for (unsigned x = 0; x < block.x; ++x) thread_[i++].index = {x, y, z};
-  }
+  for (unsigned i = 0; i < threads_in_block_; ++i) thread_[i].index = place_in(block, i);
 }
 
 void BlockRunner::run_block(std::uint64_t block) {
   const Grid& grid = run_->grid;
-  blockIdx = {static_cast<unsigned>(block % grid.grid.x),
-              static_cast<unsigned>(block / grid.grid.x % grid.grid.y),
-              static_cast<unsigned>(block / grid.grid.x / grid.grid.y)};
+  blockIdx = place_in(grid.grid, block);
   for (unsigned i = 0; i < threads_in_block_; ++i) {
     thread_[i].state = State::fresh;
     thread_[i].fiber = nullptr;
     order_[i] = static_cast<std::uint16_t>(
         run_->schedule.kind == Schedule::Kind::reverse ? threads_in_block_ - 1 - i : i);
   }
-  random_state_ = mix(run_->schedule.seed + 1) ^ block;
+  random_state_ = random::mix(run_->schedule.seed + 1) ^ block;
   if (run_->schedule.kind == Schedule::Kind::random) shuffle_order();
   live_ = threads_in_block_;
   for (unsigned w = 0; w * 32 < threads_in_block_; ++w) {

@@ -8,9 +8,11 @@
 namespace stages::simt {
 namespace {
 
+Observer nobody;
+
 Observer* wanted_from_the_start() {
   const char* const text = std::getenv("STAGES_RACES");
-  if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return nullptr;
+  if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return &nobody;
   if (std::string_view(text) != "1") fail("STAGES_RACES is '{}'; it must be 1 or 0", text);
   Observer* const wanted = observer_of_races != nullptr ? observer_of_races() : nullptr;
   if (wanted == nullptr)
@@ -25,7 +27,7 @@ Observer*& current() {
 
 }  // namespace
 
-Observer* observer() { return current(); }
-void set_observer(Observer* observer) { current() = observer; }
+Observer& observer() { return *current(); }
+void set_observer(Observer* observer) { current() = observer != nullptr ? observer : &nobody; }
 
 }  // namespace stages::simt

@@ -1,30 +1,15 @@
-#include "common/lens/recording/crash.hpp"
-
-#include <pthread.h>
 #include <ucontext.h>
 
 #include <array>
+#include <csignal>
 
 #include "common/lens/recording/recorder.hpp"
 
 namespace stages::simt {
 namespace {
 
-constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 constexpr std::size_t kStackBytes = 64 * 1024;
-
-int interrupt_signal() {
-  return SIGRTMIN + 5;  // not one of those by which batch systems and terminals end programs
-}
-
-struct Catching {
-  bool on = false;
-  std::array<struct sigaction, kCrashes.size() + 1> before{};
-};
-Catching& catching() {
-  static Catching instance;  // launches take turns
-  return instance;
-}
+bool g_catching = false;
 
 #if defined(__x86_64__)
 std::uint64_t code_of(const ucontext_t& context) {
@@ -66,24 +51,25 @@ void on_signal(int signal, siginfo_t* info, void* given) {
 
 }  // namespace
 
+int interrupt_signal() {
+  return SIGRTMIN + 5;  // not one of those by which batch systems and terminals end programs
+}
+
 void catch_crashes(bool on) {
-  Catching& c = catching();
-  if (!kKnown || on == c.on) return;
-  c.on = on;
+  if (!kKnown || on == g_catching) return;
+  g_catching = on;
+  static std::array<struct sigaction, 5> before;
   struct sigaction ours {};
   ours.sa_sigaction = on_signal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (std::size_t i = 0; i <= kCrashes.size(); ++i) {
-    const int signal = i < kCrashes.size() ? kCrashes[i] : interrupt_signal();
-    if (on) {
-      sigaction(signal, &ours, &c.before[i]);
-    } else {
-      sigaction(signal, &c.before[i], nullptr);
-    }
+  auto next = before.begin();
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, interrupt_signal()}) {
+    sigaction(signal, on ? &ours : next, on ? next : nullptr);
+    ++next;
   }
 }
 
-bool catching_crashes() { return catching().on; }
+bool catching_crashes() { return g_catching; }
 
 void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack) {
   if (stack) return;
@@ -93,9 +79,5 @@ void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack) {
   own.ss_size = kStackBytes;
   sigaltstack(&own, nullptr);
 }
-
-void interrupt(std::thread& thread) { pthread_kill(thread.native_handle(), interrupt_signal()); }
-
-bool is_interrupt(const Crash& crash) { return crash.signal == interrupt_signal(); }
 
 }  // namespace stages::simt

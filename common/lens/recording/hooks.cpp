@@ -67,10 +67,10 @@ void note_range(const volatile void* p, std::size_t bytes, Access access, const 
   STAGES_VOLATILE_HOOK(write##BYTES, BYTES, store)
 
 // The order of memory is the strictest, whatever was asked for.
-#define STAGES_ATOMIC_CHANGE(BITS, T, NAME)                 \
+#define STAGES_ATOMIC_CHANGE(BITS, T, NAME, BUILTIN)        \
   T __tsan_atomic##BITS##_##NAME(volatile T* p, T v, int) { \
     t_local.in_atomic = false;                              \
-    return __atomic_##NAME(p, v, __ATOMIC_SEQ_CST);         \
+    return __atomic_##BUILTIN(p, v, __ATOMIC_SEQ_CST);      \
   }
 #define STAGES_ATOMIC_COMPARE(BITS, T, NAME)                                                       \
   bool __tsan_atomic##BITS##_compare_exchange_##NAME(volatile T* p, T* expected, T v, int, int) {  \
@@ -86,16 +86,13 @@ void note_range(const volatile void* p, std::size_t bytes, Access access, const 
     note(p, sizeof(T), Access::store, __builtin_return_address(0));                        \
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                              \
   }                                                                                        \
-  T __tsan_atomic##BITS##_exchange(volatile T* p, T v, int) {                              \
-    t_local.in_atomic = false;                                                             \
-    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                    \
-  }                                                                                        \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_add)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_sub)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_and)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_or)                                                  \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_xor)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_nand)                                                \
+  STAGES_ATOMIC_CHANGE(BITS, T, exchange, exchange_n)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_add, fetch_add)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_sub, fetch_sub)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_and, fetch_and)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_or, fetch_or)                                        \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_xor, fetch_xor)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_nand, fetch_nand)                                    \
   STAGES_ATOMIC_COMPARE(BITS, T, strong)                                                   \
   STAGES_ATOMIC_COMPARE(BITS, T, weak)
 

@@ -5,7 +5,7 @@
 
 #include "common/lens/recording/code.hpp"
 #include "common/lens/recording/races.hpp"
-#include "common/simt/grid_run.hpp"
+#include "common/simt/block_runner.hpp"
 
 namespace stages::simt {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <csignal>
 
 #include "common/lens/recording/code.hpp"
 #include "common/matrix/error.hpp"
@@ -50,14 +51,7 @@ std::vector<KernelCounts> end_counting() {
   Recorder& all = Recorder::of_process();
   all.counting_ = false;
   all.begin_or_end(false);
-  std::vector<KernelCounts> found;
-  for (CountedKernel& kernel : all.kernels_) {
-    for (const auto& [key, site] : kernel.sites) kernel.counts.sites.push_back(site);
-    for (const auto& [key, barrier] : kernel.barriers) kernel.counts.barriers.push_back(barrier);
-    found.push_back(std::move(kernel.counts));
-  }
-  all.kernels_.clear();
-  return found;
+  return std::exchange(all.kernels_, {});
 }
 
 void begin_races(bool collected) {
@@ -107,7 +101,7 @@ bool Recorder::forget(const void* which) {
 }
 
 void Recorder::forget_memory(Span memory) {
-  if (looking_) looking_->detector.give_back(memory.begin, memory.bytes);
+  if (looking_) looking_->detector.give_back(memory);
 }
 
 void Recorder::begin_work(const void* stream) {
@@ -128,26 +122,17 @@ void Recorder::begin_launch(const Grid& grid) {
     if (loops == loops_.end()) loops = loops_.emplace(grid.kernel, loops_of(grid.kernel)).first;
     launch_ = {.loops = loops->second, .arrays = global_memory()};
     launch_.read.resize(launch_.arrays.size());
-    auto kernel = std::find_if(kernels_.begin(), kernels_.end(),
-                               [&](const CountedKernel& k) { return k.counts.kernel == grid.kernel; });
-    if (kernel == kernels_.end()) {
-      kernel = kernels_.emplace(kernel);
-      kernel->counts.kernel = grid.kernel;
-    }
+    auto kernel = std::ranges::find(kernels_, grid.kernel, &KernelCounts::kernel);
+    if (kernel == kernels_.end()) kernel = kernels_.insert(kernel, KernelCounts{.kernel = grid.kernel});
     launch_.kernel = &*kernel;
     grid_ = &grid;
   }
   if (looking_) looking_->detector.begin_launch(grid, looking_->working, looking_->known[looking_->working]);
 }
 
-void Recorder::add(Tracer& tracer) {
-  const std::lock_guard lock(launch_mutex_);
-  tracer.end_launch(launch_);
-}
-
 void Recorder::end_launch() {
   if (!counting_) return;
-  KernelCounts& kernel = launch_.kernel->counts;
+  KernelCounts& kernel = *launch_.kernel;
   const std::uint64_t blocks = grid_->blocks(), threads = grid_->threads_of_block();
   ++kernel.launches;
   kernel.blocks += blocks;
@@ -173,36 +158,38 @@ std::string Recorder::end_work() {
          (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
 }
 
-std::unique_ptr<BlockObserver> Recorder::of_blocks(BlockRunner& runner) {
-  return std::make_unique<BlockRecorder>(*this, runner);
+BlockObserver* Recorder::of_blocks(BlockRunner& runner) {
+  const std::lock_guard lock(mutex_);
+  BlockRecorder& recorder = of_blocks_.try_emplace(&runner, runner).first->second;
+  recorder.begin_launch(looking_ ? &looking_->detector : nullptr, counting_ ? &launch_ : nullptr);
+  return &recorder;
 }
 
 bool Recorder::interrupt(std::thread& hanging) {
-  if (catching_crashes()) simt::interrupt(hanging);
-  return catching_crashes();
+  return catching_crashes() && pthread_kill(hanging.native_handle(), interrupt_signal()) == 0;
 }
 
 // ---- what happens in a block ------------------------------------------------------------------------------
 
-void BlockRecorder::begin_launch() {
+void BlockRecorder::begin_launch(RaceDetector* races, LaunchCounts* counts) {
   stop_ = &runner_.launch().stop;
-  races_ = all_.races();
-  counting_ = all_.launch() != nullptr;
-  if (counting_) tracer_.begin_launch(*all_.launch(), runner_.threads());
+  races_ = races;
+  counting_ = counts != nullptr;
+  if (counting_) tracer_.begin_launch(*counts, runner_.threads());
   if (catching_crashes()) prepare_for_crashes(signal_stack_);
 }
 
 void BlockRecorder::end_launch() {
-  if (counting_) all_.add(tracer_);
+  if (counting_) tracer_.end_launch();
 }
 
 void BlockRecorder::begin_block(std::uint64_t number, Span own, Span fixed, Span dynamic) {
   left_at_ = 0;
   last_code_ = nullptr;
-  if (counting_) tracer_.begin_block(own, dynamic, fixed);
+  own_ = own;
+  if (counting_) tracer_.begin_block(dynamic, fixed);
   if (!races_) return;
   clocks_.shared = {fixed, dynamic};
-  clocks_.own = own;
   races_->begin_block(clocks_, number, runner_.threads());
 }
 
@@ -214,7 +201,7 @@ void BlockRecorder::end_block(bool dropped) {
 void BlockRecorder::enter(unsigned thread, Span stack) {
   running_ = thread;
   stack_ = stack;
-  if (counting_) tracer_.enter(thread, stack);
+  if (counting_) tracer_.enter(thread);
 }
 
 void BlockRecorder::exit(unsigned thread, bool last_of_warp) {
@@ -247,8 +234,7 @@ void BlockRecorder::meet(unsigned warp, unsigned lanes, bool all, Where at) {
 
 void BlockRecorder::change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) {
   last_code_ = code;
-  if (races_) look_for_race(p, bytes, Access::atomic, &how, code);
-  count(p, bytes, static_cast<Access>(static_cast<int>(Access::atomic) + static_cast<int>(how.way)), code);
+  take(p, bytes, Access::atomic, &how, code);
 }
 
 void BlockRecorder::fence(Scope scope) {
@@ -265,20 +251,17 @@ void BlockRecorder::note(const volatile void* p, unsigned bytes, Access access, 
     leave(code_address(code));
   const bool atomic = next_atomic_.first == p;
   next_atomic_.first = nullptr;
-  if (races_) look_for_race(p, bytes, access, atomic ? &next_atomic_.second : nullptr, code);
-  count(p, bytes, access, code);
+  take(p, bytes, access, atomic ? &next_atomic_.second : nullptr, code);
 }
 
-void BlockRecorder::look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
-                                  const void* code) {
+void BlockRecorder::take(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
+                         const void* code) {
   const auto address = reinterpret_cast<std::uintptr_t>(p);
-  if (!stack_.holds(address))
-    races_->access(clocks_, running_, address, bytes, access, how, code_address(code));
-}
-
-void BlockRecorder::count(const volatile void* p, unsigned bytes, Access access, const void* code) {
+  if (stack_.holds(address) || own_.holds(address)) return;
+  if (races_) races_->access(clocks_, running_, address, bytes, access, how, code_address(code));
   if (!counting_) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  if (access == Access::atomic)
+    access = static_cast<Access>(static_cast<int>(access) + static_cast<int>(how->way));
   while (!tracer_.note(address, code, bytes, access)) make_room();
 }
 
@@ -325,12 +308,13 @@ void BlockRecorder::end_after_crash() {
   GridRun& launch = runner_.launch();
   // The fault is told at once: to find the line may take longer than the watchdog waits.
   Fault none = Fault::none;
-  const bool first = !is_interrupt(crash_) && launch.stop.compare_exchange_strong(none, Fault::device);
+  const bool interrupted = crash_.signal == interrupt_signal();
+  const bool first = !interrupted && launch.stop.compare_exchange_strong(none, Fault::device);
   const std::uint64_t here = code_address(reinterpret_cast<const void*>(crash_.code)) + 1;
   // A function of the system has no line; then it is that of the last access, if there was one.
   const bool known = own_line(here).has_value() || last_code_ == nullptr;
   const std::uint64_t code = known ? here : code_address(last_code_);
-  if (is_interrupt(crash_)) leave(code);
+  if (interrupted) leave(code);
   const std::uint64_t guard = runner_.stack_of_fiber().begin;
   std::string what = fmt::format("a crash: it touches address {:#x}, where it has no memory", crash_.address);
   if (crash_.signal == SIGFPE) what = "a crash: an integer is divided by zero";
