@@ -19,6 +19,23 @@
 namespace stages::simt {
 namespace {
 
+Observer nobody;
+
+Observer* wanted_from_the_start() {
+  const char* const text = std::getenv("STAGES_RACES");
+  if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return &nobody;
+  if (std::string_view(text) != "1") fail("STAGES_RACES is '{}'; it must be 1 or 0", text);
+  Observer* const wanted = observer_of_races != nullptr ? observer_of_races() : nullptr;
+  if (wanted == nullptr)
+    fail("STAGES_RACES is set, and this build has no lens: it needs g++, and no sanitizers");
+  return wanted;
+}
+
+Observer*& current() {
+  static Observer* observer = wanted_from_the_start();
+  return observer;
+}
+
 /// OS threads that wait for launches. They are made when first needed and kept: making one costs as much as a
 /// small kernel.
 class Pool {
@@ -146,6 +163,9 @@ std::string headline(Fault fault, const GridRun& run, double patience) {
 }
 
 }  // namespace
+
+Observer& observer() { return *current(); }
+void set_observer(Observer* observer) { current() = observer != nullptr ? observer : &nobody; }
 
 std::set<const void*> take_kernels_that_ran() {
   const std::lock_guard lock(settings().mutex);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <csignal>
+#include <map>
+#include <mutex>
+#include <unordered_map>
 
 #include "common/lens/recording/code.hpp"
 #include "common/matrix/error.hpp"
@@ -18,53 +21,163 @@ void join(StreamClock& into, const StreamClock& other) {
   }
 }
 
-}  // namespace
+/// Of the process: begin_counting(), begin_races() and STAGES_RACES=1 have it observe.
+class Recorder final : public Observer {
+ public:
+  struct Looking {
+    RaceDetector detector;
+    bool collected = false;                    ///< races are kept; otherwise work that has one is a fault
+    std::map<const void*, StreamClock> known;  ///< at the host, on a stream, at an event
+    const void* working = nullptr;             ///< the stream of the work at hand
+    StreamClock& clock() { return known[working]; }
+  };
+  bool counting = false;
+  std::vector<KernelCounts> kernels;  ///< in the order of first launches
+  std::unique_ptr<Looking> looking;   ///< null: races are not looked for
 
-Recorder& Recorder::of_process() {
+  /// From here on, as these two say.
+  void begin_or_end(bool catches_crashes) {
+    catch_crashes(catches_crashes);
+    set_observer(counting || looking ? this : nullptr);
+  }
+
+  void order(const void* after, const void* before) override {
+    if (looking) join(looking->known[after], looking->known[before]);
+  }
+
+  void order_host_after_all() override {
+    if (!looking) return;
+    StreamClock& host = looking->known[&kHost];
+    for (const auto& [which, clock] : looking->known) join(host, clock);
+  }
+
+  bool forget(const void* which) override {
+    if (!looking) return true;
+    // Another stream may get the same handle. That comes after this one's work only if the host does.
+    StreamClock& host = looking->known[&kHost];
+    const auto clock = looking->known.find(which);
+    if (clock == looking->known.end()) return true;
+    if (const auto last = clock->second.find(which);
+        last != clock->second.end() && host[which] < last->second)
+      return false;
+    looking->known.erase(clock);
+    return true;
+  }
+
+  void forget_memory(Span memory) override {
+    if (looking) looking->detector.give_back(memory);
+  }
+
+  void begin_work(const void* stream) override {
+    if (looking) looking->working = stream;
+  }
+
+  void copy(const void* to, const void* from, std::size_t bytes) override {
+    if (!looking) return;
+    for (const auto& [side, access] : {std::pair{from, Access::load}, std::pair{to, Access::store}})
+      if (side != nullptr)
+        looking->detector.copy({reinterpret_cast<std::uintptr_t>(side), bytes}, access, looking->working,
+                               looking->clock());
+  }
+
+  void begin_launch(const Grid& grid) override {
+    if (counting) {
+      auto loops = loops_.find(grid.kernel);
+      if (loops == loops_.end()) loops = loops_.emplace(grid.kernel, loops_of(grid.kernel)).first;
+      launch_ = {.loops = loops->second, .arrays = global_memory()};
+      launch_.read.resize(launch_.arrays.size());
+      auto kernel = std::ranges::find(kernels, grid.kernel, &KernelCounts::kernel);
+      if (kernel == kernels.end()) kernel = kernels.insert(kernel, KernelCounts{.kernel = grid.kernel});
+      launch_.kernel = &*kernel;
+      grid_ = &grid;
+    }
+    if (looking) looking->detector.begin_launch(grid, looking->working, looking->clock());
+  }
+
+  void end_launch() override {
+    if (!counting) return;
+    KernelCounts& kernel = *launch_.kernel;
+    const std::uint64_t blocks = grid_->blocks(), threads = grid_->threads_of_block();
+    ++kernel.launches;
+    kernel.blocks += blocks;
+    kernel.threads += blocks * threads;
+    const double of_block = static_cast<double>(launch_.requests.all) / static_cast<double>(blocks);
+    kernel.block.add({static_cast<double>(launch_.requests.of_block), of_block});
+    kernel.warp.add({static_cast<double>(launch_.requests.of_warp),
+                     of_block / static_cast<double>((threads + kLanes - 1) / kLanes)});
+    for (const auto& bits : launch_.read)
+      for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
+  }
+
+  std::string end_work() override {
+    if (!looking) return "";
+    RaceDetector& detector = looking->detector;
+    detector.settle();
+    looking->clock()[looking->working] = detector.phase();
+    if (looking->collected) return "";
+    if (!detector.shortage().empty()) return detector.shortage();
+    const std::vector<Race> found = detector.take();
+    if (found.empty()) return "";
+    return text_of(found.front()) +
+           (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
+  }
+
+  bool one_at_a_time() const override { return looking != nullptr; }
+
+  BlockObserver* of_blocks(BlockRunner& runner) override {
+    const std::lock_guard lock(mutex_);
+    BlockRecorder& recorder = of_blocks_.try_emplace(&runner, runner).first->second;
+    recorder.begin_launch(looking ? &looking->detector : nullptr, counting ? &launch_ : nullptr);
+    return &recorder;
+  }
+
+  bool interrupt(std::thread& hanging) override {
+    return catching_crashes() && pthread_kill(hanging.native_handle(), interrupt_signal()) == 0;
+  }
+
+ private:
+  std::unordered_map<const void*, Loops> loops_;  ///< by kernel
+  const Grid* grid_ = nullptr;
+  LaunchCounts launch_;
+  std::mutex mutex_;  ///< of:
+  std::map<const BlockRunner*, BlockRecorder> of_blocks_;
+};
+
+Recorder& recorder() {
   // Never destroyed: a program may hold streams in statics that end after this one would.
   static Recorder* const instance = new Recorder;
   return *instance;
 }
 
+}  // namespace
+
 /// STAGES_RACES=1: every launch is looked at, and a race is a fault.
 Observer* observer_of_races() {
-  Recorder& all = Recorder::of_process();
-  if (!all.looking_) all.looking_ = std::make_unique<Recorder::Looking>();
-  return has_hooks() ? &all : nullptr;
-}
-
-// ---- from when on, and what was found ---------------------------------------------------------------------
-
-void Recorder::begin_or_end(bool catches_crashes) {
-  catch_crashes(catches_crashes);
-  set_observer(counting_ || looking_ ? this : nullptr);
+  if (!recorder().looking) recorder().looking = std::make_unique<Recorder::Looking>();
+  return has_hooks() ? &recorder() : nullptr;
 }
 
 void begin_counting() {
-  Recorder& all = Recorder::of_process();
-  all.kernels_.clear();
-  all.counting_ = true;
-  all.begin_or_end(true);
+  recorder().kernels.clear();
+  recorder().counting = true;
+  recorder().begin_or_end(true);
 }
 
 std::vector<KernelCounts> end_counting() {
-  Recorder& all = Recorder::of_process();
-  all.counting_ = false;
-  all.begin_or_end(false);
-  return std::exchange(all.kernels_, {});
+  recorder().counting = false;
+  recorder().begin_or_end(false);
+  return std::exchange(recorder().kernels, {});
 }
 
 void begin_races(bool collected) {
-  Recorder& all = Recorder::of_process();
-  all.looking_ = std::make_unique<Recorder::Looking>();
-  all.looking_->collected = collected;
-  all.begin_or_end(collected);
+  recorder().looking = std::make_unique<Recorder::Looking>();
+  recorder().looking->collected = collected;
+  recorder().begin_or_end(collected);
 }
 
 RaceFindings end_races() {
-  Recorder& all = Recorder::of_process();
-  const std::unique_ptr<Recorder::Looking> looking = std::move(all.looking_);
-  all.begin_or_end(false);
+  const std::unique_ptr<Recorder::Looking> looking = std::move(recorder().looking);
+  recorder().begin_or_end(false);
   RaceFindings found;
   if (!looking) return found;
   found.races = looking->detector.take();
@@ -74,99 +187,6 @@ RaceFindings end_races() {
     if (last != clock.end() && looking->known[&Observer::kHost][stream] < last->second) found.awaited = false;
   }
   return found;
-}
-
-// ---- what the host tells ----------------------------------------------------------------------------------
-
-void Recorder::order(const void* after, const void* before) {
-  if (looking_) join(looking_->known[after], looking_->known[before]);
-}
-
-void Recorder::order_host_after_all() {
-  if (!looking_) return;
-  StreamClock& host = looking_->known[&kHost];
-  for (const auto& [which, clock] : looking_->known) join(host, clock);
-}
-
-bool Recorder::forget(const void* which) {
-  if (!looking_) return true;
-  // Another stream may get the same handle. That comes after this one's work only if the host does.
-  StreamClock& host = looking_->known[&kHost];
-  const auto clock = looking_->known.find(which);
-  if (clock == looking_->known.end()) return true;
-  if (const auto last = clock->second.find(which); last != clock->second.end() && host[which] < last->second)
-    return false;
-  looking_->known.erase(clock);
-  return true;
-}
-
-void Recorder::forget_memory(Span memory) {
-  if (looking_) looking_->detector.give_back(memory);
-}
-
-void Recorder::begin_work(const void* stream) {
-  if (looking_) looking_->working = stream;
-}
-
-void Recorder::copy(const void* to, const void* from, std::size_t bytes) {
-  if (!looking_) return;
-  for (const auto& [side, access] : {std::pair{from, Access::load}, std::pair{to, Access::store}})
-    if (side != nullptr)
-      looking_->detector.copy({reinterpret_cast<std::uintptr_t>(side), bytes}, access, looking_->working,
-                              looking_->known[looking_->working]);
-}
-
-void Recorder::begin_launch(const Grid& grid) {
-  if (counting_) {
-    auto loops = loops_.find(grid.kernel);
-    if (loops == loops_.end()) loops = loops_.emplace(grid.kernel, loops_of(grid.kernel)).first;
-    launch_ = {.loops = loops->second, .arrays = global_memory()};
-    launch_.read.resize(launch_.arrays.size());
-    auto kernel = std::ranges::find(kernels_, grid.kernel, &KernelCounts::kernel);
-    if (kernel == kernels_.end()) kernel = kernels_.insert(kernel, KernelCounts{.kernel = grid.kernel});
-    launch_.kernel = &*kernel;
-    grid_ = &grid;
-  }
-  if (looking_) looking_->detector.begin_launch(grid, looking_->working, looking_->known[looking_->working]);
-}
-
-void Recorder::end_launch() {
-  if (!counting_) return;
-  KernelCounts& kernel = *launch_.kernel;
-  const std::uint64_t blocks = grid_->blocks(), threads = grid_->threads_of_block();
-  ++kernel.launches;
-  kernel.blocks += blocks;
-  kernel.threads += blocks * threads;
-  const double of_block = static_cast<double>(launch_.requests.all) / static_cast<double>(blocks);
-  kernel.block.add({static_cast<double>(launch_.requests.of_block), of_block});
-  kernel.warp.add({static_cast<double>(launch_.requests.of_warp),
-                   of_block / static_cast<double>((threads + kLanes - 1) / kLanes)});
-  for (const auto& bits : launch_.read)
-    for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
-}
-
-std::string Recorder::end_work() {
-  if (!looking_) return "";
-  RaceDetector& detector = looking_->detector;
-  detector.settle();
-  looking_->known[looking_->working][looking_->working] = detector.phase();
-  if (looking_->collected) return "";
-  if (!detector.shortage().empty()) return detector.shortage();
-  const std::vector<Race> found = detector.take();
-  if (found.empty()) return "";
-  return text_of(found.front()) +
-         (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
-}
-
-BlockObserver* Recorder::of_blocks(BlockRunner& runner) {
-  const std::lock_guard lock(mutex_);
-  BlockRecorder& recorder = of_blocks_.try_emplace(&runner, runner).first->second;
-  recorder.begin_launch(looking_ ? &looking_->detector : nullptr, counting_ ? &launch_ : nullptr);
-  return &recorder;
-}
-
-bool Recorder::interrupt(std::thread& hanging) {
-  return catching_crashes() && pthread_kill(hanging.native_handle(), interrupt_signal()) == 0;
 }
 
 // ---- what happens in a block ------------------------------------------------------------------------------

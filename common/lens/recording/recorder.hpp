@@ -1,14 +1,11 @@
 #pragma once
 // The lens as an observer of the executor: counts what kernels do, and looks for races, or does one of the two.
+// Here is what happens in blocks; what the host tells is in recorder.cpp.
 
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "common/lens/recording/races.hpp"
 #include "common/lens/recording/tracer.hpp"
@@ -90,48 +87,6 @@ class BlockRecorder final : public BlockObserver {
   Crash crash_;
   std::uint64_t left_at_ = 0;  ///< the code at which the running thread was ended; 0: it was not
   std::unique_ptr<std::byte[]> signal_stack_;
-};
-
-/// Of the process: begin_counting(), begin_races() and STAGES_RACES=1 have it observe.
-class Recorder final : public Observer {
- public:
-  static Recorder& of_process();
-
-  void order(const void* after, const void* before) override;
-  void order_host_after_all() override;
-  bool forget(const void* which) override;
-  void forget_memory(Span memory) override;
-  void begin_work(const void* stream) override;
-  void copy(const void* to, const void* from, std::size_t bytes) override;
-  void begin_launch(const Grid& grid) override;
-  void end_launch() override;
-  std::string end_work() override;
-  bool one_at_a_time() const override { return looking_ != nullptr; }
-  BlockObserver* of_blocks(BlockRunner& runner) override;
-  bool interrupt(std::thread& hanging) override;
-
- private:
-  struct Looking {
-    RaceDetector detector;
-    bool collected = false;                    ///< races are kept; otherwise work that has one is a fault
-    std::map<const void*, StreamClock> known;  ///< at the host, on a stream, at an event
-    const void* working = nullptr;             ///< the stream of the work at hand
-  };
-  friend Observer* observer_of_races();
-  friend void begin_counting();
-  friend std::vector<KernelCounts> end_counting();
-  friend void begin_races(bool collected);
-  friend RaceFindings end_races();
-  void begin_or_end(bool catches_crashes);
-
-  bool counting_ = false;
-  std::vector<KernelCounts> kernels_;             ///< in the order of first launches
-  std::unordered_map<const void*, Loops> loops_;  ///< by kernel
-  const Grid* grid_ = nullptr;
-  LaunchCounts launch_;
-  std::unique_ptr<Looking> looking_;  ///< null: races are not looked for
-  std::mutex mutex_;                  ///< of:
-  std::map<const BlockRunner*, BlockRecorder> of_blocks_;
 };
 
 }  // namespace stages::simt

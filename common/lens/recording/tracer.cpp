@@ -204,7 +204,8 @@ void Tracer::count_one(const Request& request, Space space, std::size_t array, b
   site.bytes = std::max(site.bytes, request.bytes);
   ++site.requests;
   ++of_block_[warp_];
-  site.lanes += static_cast<unsigned>(std::popcount(request.lanes));
+  const auto lanes = static_cast<unsigned>(std::popcount(request.lanes));
+  site.lanes += lanes;
   if (site.access == Access::atomic && !again) site.meeting_lanes += lanes_that_meet(request);
   std::uint64_t cost = 0;
   if (space == Space::shared) {
@@ -213,10 +214,11 @@ void Tracer::count_one(const Request& request, Space space, std::size_t array, b
     if (!again) site.least += shared.least;
   } else {
     const Sectors sectors(request);
-    const GlobalCost global = global_cost(request, sectors);
-    cost = global.sectors;
-    site.least += global.least_sectors();
-    site.wanted_bytes += global.wanted_bytes;
+    cost = sectors.size();
+    const unsigned meeting = sectors.one_each() ? 0 : lanes_that_meet(request);
+    const std::uint64_t wanted = std::uint64_t{lanes - meeting} * request.bytes;  // distinct bytes
+    site.least += (wanted + kSectorBytes - 1) / kSectorBytes;
+    site.wanted_bytes += wanted;
     if (request.access == Access::load) note_reads(sectors);
   }
   site.cost += cost;
