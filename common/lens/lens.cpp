@@ -96,8 +96,7 @@ LensView look_at(const std::string& entry, const std::function<void()>& run, con
   std::vector<std::vector<simt::CodeLine>> lines = simt::lines_of(codes);
   auto next = lines.begin();
   for (simt::KernelCounts& counts : counted) {
-    LensKernel kernel{
-        .name = short_name(next++->back().function), .counts = std::move(counts), .sites = {}, .waits = {}};
+    LensKernel kernel{.name = short_name(next++->back().function), .counts = std::move(counts)};
     for (const simt::SiteCounts& site : kernel.counts.sites)
       kernel.sites.push_back({site, own_lines(std::move(*next++))});
     for (const simt::BarrierCounts& barrier : kernel.counts.barriers) {

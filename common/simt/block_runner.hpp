@@ -65,8 +65,11 @@ class Baton {
 /// What the blocks of one launch share.
 struct GridRun {
   const Grid& grid;
-  Schedule schedule;
+  const Schedule schedule;
   const std::uint64_t blocks;
+  Observer& observer;
+  const bool one_at_a_time;  ///< of the OS threads only the one that has the baton runs
+  Baton baton;
   std::atomic<std::uint64_t> next_block = 0;
   std::atomic<Fault> stop = Fault::none;
 
@@ -82,30 +85,16 @@ struct GridRun {
     std::atomic<std::uint64_t> beats = 0;  ///< threads finished and waits over, for the watchdog
     std::atomic<bool> active = true;
   };
-  std::atomic<std::uint64_t> progress = 0;
   std::vector<Idle> runners;
+  std::atomic<std::uint64_t> progress = 0;
 
   std::mutex report_mutex;
   std::string report;
 
-  Observer& observer;
-  const bool one_at_a_time;  ///< of the OS threads only the one that has the baton runs
-  Baton baton;
-
   /// A cluster's dynamic shared memories by block; null before a block begins and after it ends.
   std::vector<std::atomic<void*>> cluster_shared;
 
-  GridRun(const Grid& g, Schedule s, std::size_t runner_count, Observer& told)
-      : grid(g),
-        schedule(s),
-        blocks(g.blocks()),
-        runners(runner_count),
-        observer(told),
-        one_at_a_time(told.one_at_a_time()),
-        cluster_shared(g.cluster > 1 ? blocks : 0) {}
-
   std::uint64_t block_at(std::uint64_t turn) const;
-  bool all_idle(std::uint64_t at) const;
   /// The first fault wins; its `text` opens the report.
   void stop_with(Fault fault, const std::string& text);
 };

@@ -25,12 +25,6 @@ std::uint64_t GridRun::block_at(std::uint64_t turn) const {
       (static_cast<Wide>(factor) * turn + random::mix(schedule.seed + 1) % blocks) % blocks);
 }
 
-bool GridRun::all_idle(std::uint64_t at) const {
-  for (const Idle& runner : runners)
-    if (runner.active.load() && runner.idle_at.load() != at) return false;
-  return progress.load() == at;
-}
-
 void GridRun::stop_with(Fault fault, const std::string& text) {
   t_local.observer = nullptr;  // what follows may share functions with the kernels, which note what they do
   const std::lock_guard lock(report_mutex);
@@ -209,7 +203,10 @@ void BlockRunner::idle() {
     futile_rounds_ = 0;
   } else if (run_->progress.load() == round_began_) {
     mine.idle_at.store(round_began_);
-    if (run_->all_idle(round_began_)) {
+    const auto is_idle = [&](const GridRun::Idle& runner) {
+      return !runner.active.load() || runner.idle_at.load() == round_began_;
+    };
+    if (std::ranges::all_of(run_->runners, is_idle) && run_->progress.load() == round_began_) {
       run_->stop_with(Fault::deadlock, "");
       return;
     }

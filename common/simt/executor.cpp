@@ -19,7 +19,7 @@
 namespace stages::simt {
 namespace {
 
-Observer nobody;
+constinit Observer nobody;
 
 Observer* wanted_from_the_start() {
   const char* const text = std::getenv("STAGES_RACES");
@@ -209,7 +209,13 @@ Fault run_grid(const Grid& grid, std::string& report) {
   const std::uint64_t at_once = told.one_at_a_time() ? 1 : numbers().workers;
   const std::uint64_t workers = grid.resident() ? grid.blocks() : std::min(grid.blocks(), at_once);
   const double patience = s.watchdog > 0 ? s.watchdog : numbers().patience;
-  GridRun run(grid, schedule, workers, told);
+  GridRun run{.grid = grid,
+              .schedule = schedule,
+              .blocks = grid.blocks(),
+              .observer = told,
+              .one_at_a_time = told.one_at_a_time(),
+              .runners = std::vector<GridRun::Idle>(workers),
+              .cluster_shared = std::vector<std::atomic<void*>>(grid.cluster > 1 ? grid.blocks() : 0)};
   s.ran.insert(grid.kernel);
   told.begin_launch(grid);
   s.pool.execute(run, workers, patience, s.deadline);

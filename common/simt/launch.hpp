@@ -65,7 +65,7 @@ struct Grid {
   unsigned cluster = 1;  ///< blocks per cluster; more than 1 only as a grid that is one cluster
   Where where = Where::current();
   const void* kernel = nullptr;
-  std::function<void()> invoke;  ///< calls it for the current thread, with its own copy of the arguments
+  std::function<void()> invoke = {};  ///< calls it for the current thread, with its own copy of the arguments
   std::size_t shared_limit = ~std::size_t{0};  ///< of a block, static and dynamic together
 
   std::uint64_t blocks() const { return std::uint64_t{grid.x} * grid.y * grid.z; }

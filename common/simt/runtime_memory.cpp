@@ -222,13 +222,11 @@ cudaError_t cudaFree(void* p) {
   return memory().release(p, Kind::device);
 }
 cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
-  if (const auto status = check_stream(stream)) return status;
-  if (is_capturing(stream)) return refuse_in_capture("cudaMallocAsync");
+  if (const auto status = refuse_on_captured(stream, "cudaMallocAsync")) return status;
   return memory().allocate(p, bytes, Kind::device);
 }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
-  if (const auto status = check_stream(stream)) return status;
-  if (is_capturing(stream)) return refuse_in_capture("cudaFreeAsync");
+  if (const auto status = refuse_on_captured(stream, "cudaFreeAsync")) return status;
   return memory().release(p, Kind::device);
 }
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {

@@ -105,9 +105,11 @@ void begin_work(cudaStream_t stream) {
   told.begin_work(stream);
 }
 
-}  // namespace
+bool is_capturing(cudaStream_t stream) {
+  return stream && handles<cudaStream_t>().contains(stream) && stream->capturing;
+}
 
-cudaError_t check_stream(cudaStream_t stream) { return check_handle(stream); }
+}  // namespace
 
 cudaError_t refuse_in_capture(const char* call) {
   if (!t_capture) return cudaSuccess;
@@ -115,8 +117,9 @@ cudaError_t refuse_in_capture(const char* call) {
                "{} while a stream is being captured; move it out of the captured work", call);
 }
 
-bool is_capturing(cudaStream_t stream) {
-  return stream && handles<cudaStream_t>().contains(stream) && stream->capturing;
+cudaError_t refuse_on_captured(cudaStream_t stream, const char* call) {
+  if (const auto status = check_handle(stream)) return status;
+  return is_capturing(stream) ? refuse_in_capture(call) : cudaSuccess;
 }
 
 cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {

@@ -1,3 +1,5 @@
+// Crashes of kernels while the lens looks (recorder.hpp).
+
 #include <ucontext.h>
 
 #include <array>
@@ -33,19 +35,17 @@ void go_on(ucontext_t&, std::uint64_t, std::uint64_t) {}
 constexpr bool kKnown = false;
 #endif
 
-BlockRecorder* recorder() { return static_cast<BlockRecorder*>(t_local.observer); }
-
 /// Where the thread goes on, at the end of its fiber's stack.
-[[noreturn]] void land() { recorder()->end_after_crash(); }
+[[noreturn]] void land() { block_recorder()->end_after_crash(); }
 
 void on_signal(int signal, siginfo_t* info, void* given) {
   auto& context = *static_cast<ucontext_t*>(given);
-  const std::uint64_t stack_end = recorder() != nullptr ? recorder()->end_of_stack() : 0;
+  const std::uint64_t stack_end = block_recorder() != nullptr ? block_recorder()->end_of_stack() : 0;
   if (stack_end == 0) {  // no kernel's: the instruction runs again, and ends the program
     if (signal != interrupt_signal()) std::signal(signal, SIG_DFL);
     return;
   }
-  recorder()->note_crash({signal, code_of(context), reinterpret_cast<std::uintptr_t>(info->si_addr)});
+  block_recorder()->note_crash({signal, code_of(context), reinterpret_cast<std::uintptr_t>(info->si_addr)});
   go_on(context, reinterpret_cast<std::uintptr_t>(&land), stack_end);
 }
 
@@ -62,7 +62,7 @@ void catch_crashes(bool on) {
   struct sigaction ours {};
   ours.sa_sigaction = on_signal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  auto next = before.begin();
+  struct sigaction* next = before.data();
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, interrupt_signal()}) {
     sigaction(signal, on ? &ours : next, on ? next : nullptr);
     ++next;

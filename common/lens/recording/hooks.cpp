@@ -19,23 +19,19 @@ bool has_hooks() { return STAGES_LENS_HOOKS; }
 }  // namespace stages::simt
 
 using stages::simt::Access;
+using stages::simt::block_recorder;
 using stages::simt::t_local;
 
 namespace {
 
-/// Null: nobody is told. There is no other observer than this.
-inline stages::simt::BlockRecorder* recorder() {
-  return static_cast<stages::simt::BlockRecorder*>(t_local.observer);
-}
-
 inline void note(const volatile void* p, unsigned bytes, Access access, const void* code) {
-  if (recorder() != nullptr) [[unlikely]]
-    recorder()->note(p, bytes, access, code);
+  if (block_recorder() != nullptr) [[unlikely]]
+    block_recorder()->note(p, bytes, access, code);
 }
 
 /// A copy of a struct, or a call of memcpy: as instructions of up to 16 bytes, as its alignment allows.
 void note_range(const volatile void* p, std::size_t bytes, Access access, const void* code) {
-  if (recorder() == nullptr) return;
+  if (block_recorder() == nullptr) return;
   auto at = reinterpret_cast<std::uintptr_t>(p);
   while (bytes > 0) {
     std::size_t piece = 16;
@@ -52,11 +48,11 @@ void note_range(const volatile void* p, std::size_t bytes, Access access, const 
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
 #define STAGES_HOOK(NAME, BYTES, KIND) \
   void __tsan_##NAME(void* p) { note(p, BYTES, Access::KIND, __builtin_return_address(0)); }
-#define STAGES_VOLATILE_HOOK(NAME, BYTES, KIND)                \
-  void __tsan_volatile_##NAME(void* p) {                       \
-    if (recorder() != nullptr) [[unlikely]]                    \
-      recorder()->next_is_atomic(p, {.is_volatile = true});    \
-    note(p, BYTES, Access::KIND, __builtin_return_address(0)); \
+#define STAGES_VOLATILE_HOOK(NAME, BYTES, KIND)                   \
+  void __tsan_volatile_##NAME(void* p) {                          \
+    if (block_recorder() != nullptr) [[unlikely]]                 \
+      block_recorder()->next_is_atomic(p, {.is_volatile = true}); \
+    note(p, BYTES, Access::KIND, __builtin_return_address(0));    \
   }
 #define STAGES_HOOKS(BYTES)                         \
   STAGES_HOOK(read##BYTES, BYTES, load)             \

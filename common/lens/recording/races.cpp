@@ -67,12 +67,11 @@ void RaceDetector::copy(Span memory, Access access, const void* stream, const St
   const auto look = [&](const Epoch& e, std::uint64_t address) {
     if (e.phase == 0 || before_launch(e.phase) || (access == Access::load && e.access == Access::load))
       return;
-    Race race;
-    race.first = {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
-    race.second.access = access;
-    race.missing = kBetweenStreams;
-    race.apart = 2;
-    race.times = 1;
+    Race race{.first = {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}},
+              .second = {.access = access},
+              .missing = kBetweenStreams,
+              .apart = 2,
+              .times = 1};
     find_in(race, address, global_memory());
     report(std::move(race));
   };
@@ -95,10 +94,7 @@ void RaceDetector::copy(Span memory, Access access, const void* stream, const St
     return c.first.begin == memory.begin && c.first.bytes <= memory.bytes && c.second.access == access &&
            before_launch(c.second.phase);
   });
-  Epoch now;
-  now.phase = phase_;
-  now.access = access;
-  copied_.emplace_back(memory, now);
+  copied_.emplace_back(memory, Epoch{.phase = phase_, .access = access});
 }
 
 template <class Visit>
@@ -178,13 +174,12 @@ void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, 
   if (!pending_.empty() && (access != Access::store || pending_.back().race.second.code != code ||
                             pending_.back().by != std::pair<const Block*, unsigned>(&block, thread)))
     settle();
-  Epoch now;
-  now.phase = phase_;
-  now.block = static_cast<std::uint32_t>(block.number);
-  now.clock = block.clock[thread];
-  now.code = static_cast<std::uint32_t>(code);
+  Epoch now{.phase = phase_,
+            .block = static_cast<std::uint32_t>(block.number),
+            .clock = block.clock[thread],
+            .code = static_cast<std::uint32_t>(code),
+            .access = access};
   now.thread = thread & 0x7fffu;
-  now.access = access;
   Block::Near& near = block.near[thread];
   if (how != nullptr && how->read_only) {
     now.size = kReadOnly;
@@ -258,14 +253,11 @@ bool RaceDetector::check(const Epoch& before, const Block& block, unsigned threa
   if (before.atomic != 0 && now.atomic != 0 && reach(before.atomic, now.atomic, same_block) &&
       same_size(before, now) && !(before.bare && now.bare))
     return true;
-  Race race;
   const auto side = [&](const Epoch& e) -> RaceAccess {
     if (e.phase < first_phase_) return {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
     return {e.code, e.access, place_in(grid_->grid, e.block), place_in(grid_->block, e.thread)};
   };
-  race.first = side(before);
-  race.second = side(now);
-  race.times = 1;
+  Race race{.first = side(before), .second = side(now), .times = 1};
   race.shared = find_in(race, address, block.shared);
   race.apart = !same_block ? 2 : before.thread / kLanes != now.thread / kLanes ? 1 : 0;
   const auto key = std::tuple(race.first.code, race.second.code, race.shared);

@@ -62,8 +62,6 @@ inline constexpr const char* kBetweenStreams =
 
 /// "write-after-write", ..., as compute-sanitizer has it.
 std::string kind_of(const Race& race);
-/// "byte 4 of shared memory".
-std::string place_of(const Race& race);
 /// "reads".
 const char* verb_of(Access access);
 

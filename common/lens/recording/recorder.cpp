@@ -252,6 +252,17 @@ void BlockRecorder::meet(unsigned warp, unsigned lanes, bool all, Where at) {
   }
 }
 
+void BlockRecorder::take(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
+                         const void* code) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  if (stack_.holds(address) || own_.holds(address)) return;
+  if (races_) races_->access(clocks_, running_, address, bytes, access, how, code_address(code));
+  if (!counting_) return;
+  if (access == Access::atomic)
+    access = static_cast<Access>(static_cast<int>(access) + static_cast<int>(how->way));
+  while (!tracer_.note(address, code, bytes, access)) make_room();
+}
+
 void BlockRecorder::change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) {
   last_code_ = code;
   take(p, bytes, Access::atomic, &how, code);
@@ -272,17 +283,6 @@ void BlockRecorder::note(const volatile void* p, unsigned bytes, Access access, 
   const bool atomic = next_atomic_.first == p;
   next_atomic_.first = nullptr;
   take(p, bytes, access, atomic ? &next_atomic_.second : nullptr, code);
-}
-
-void BlockRecorder::take(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
-                         const void* code) {
-  const auto address = reinterpret_cast<std::uintptr_t>(p);
-  if (stack_.holds(address) || own_.holds(address)) return;
-  if (races_) races_->access(clocks_, running_, address, bytes, access, how, code_address(code));
-  if (!counting_) return;
-  if (access == Access::atomic)
-    access = static_cast<Access>(static_cast<int>(access) + static_cast<int>(how->way));
-  while (!tracer_.note(address, code, bytes, access)) make_room();
 }
 
 // The running thread has done so much since its warp met that there is no room to note more. The others of

@@ -65,7 +65,8 @@ class BlockRecorder final : public BlockObserver {
 
  private:
   /// `how`: of what is more than a plain load or store.
-  void take(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how, const void* code);
+  [[gnu::always_inline]] inline void take(const volatile void* p, unsigned bytes, Access access,
+                                          const AtomicHow* how, const void* code);
   void make_room();
   void put_together(unsigned warp);
   void put_all_together();
@@ -88,5 +89,8 @@ class BlockRecorder final : public BlockObserver {
   std::uint64_t left_at_ = 0;  ///< the code at which the running thread was ended; 0: it was not
   std::unique_ptr<std::byte[]> signal_stack_;
 };
+
+/// Of the thread that runs; null: nobody is told. There is no other observer than this.
+inline BlockRecorder* block_recorder() { return static_cast<BlockRecorder*>(t_local.observer); }
 
 }  // namespace stages::simt
