@@ -45,9 +45,8 @@ void launch(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
   static_assert(sizeof...(P) == sizeof...(Args), "launch: one argument for each parameter of the kernel");
   if (config.grid.x == 0 || config.grid.y == 0 || config.grid.z == 0) return;
 #if STAGES_SIMULATED
-  const simt::Grid grid{
-      config.grid, config.block, config.shared_bytes, config.cooperative, config.cluster, nullptr,
-      nullptr,     nullptr,      config.where};
+  const simt::Grid grid{config.grid,        config.block,   config.shared_bytes,
+                        config.cooperative, config.cluster, config.where};
   check_cuda(simt::launch_kernel(kernel, grid, config.stream, std::forward<Args>(args)...), "launch",
              config.where);
 #else

@@ -66,17 +66,12 @@ Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& r
                          {"L1 and shared memory", busiest / rates.wavefronts},
                          {"reads of L2", read * simt::kSectorBytes / rates.l2_bytes},
                          {"writes to L2", written * simt::kSectorBytes / rates.l2_bytes}},
-              .seconds = 0,
-              .limit = {},
               .sectors = sectors,
               .warp = warp,
               .block = block};
-  for (const Bound::Limit& limit : bound.limits) {
-    if (limit.seconds > bound.seconds) {
-      bound.seconds = limit.seconds;
-      bound.limit = limit.name;
-    }
-  }
+  const auto longest = std::ranges::max_element(bound.limits, {}, &Bound::Limit::seconds);
+  bound.seconds = longest->seconds;
+  bound.limit = longest->name;
   return bound;
 }
 

@@ -17,8 +17,7 @@
 #ifdef STAGES_HAVE_LENS
 #include "common/harness/product.hpp"
 #include "common/harness/runner_parts.hpp"
-#include "common/lens/races.hpp"
-#include "common/lens/show.hpp"
+#include "common/lens/lens.hpp"
 #endif
 
 namespace stages {

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "common/harness/results.hpp"
-#include "common/lens/show.hpp"
 #include "common/lens/source.hpp"
 
 namespace stages {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/lens/show.hpp"
+#include "common/lens/lens.hpp"
 
 namespace stages {
 namespace {

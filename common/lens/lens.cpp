@@ -34,6 +34,18 @@ std::string short_name(const std::string& function) {
   return name.substr(begin);
 }
 
+/// The sites, those of one instruction, access and space added up, in their order.
+std::vector<simt::SiteCounts> without_arrays(const std::vector<simt::SiteCounts>& sites) {
+  std::vector<simt::SiteCounts> out;
+  for (const simt::SiteCounts& site : sites) {
+    const auto found = std::find_if(out.begin(), out.end(), [&](const simt::SiteCounts& s) {
+      return s.code == site.code && s.space == site.space && s.access == site.access;
+    });
+    (found != out.end() ? *found : out.emplace_back()).add(site);
+  }
+  return out;
+}
+
 /// Without what stands for the device language, unless there is nothing else.
 std::vector<simt::CodeLine> own_lines(std::vector<simt::CodeLine> lines) {
   const auto own = std::find_if(lines.begin(), std::prev(lines.end()),
@@ -78,14 +90,13 @@ LensView look_at(const std::string& entry, const std::function<void()>& run, con
   std::vector<std::uint64_t> codes;
   for (simt::KernelCounts& kernel : counted) {
     codes.push_back(simt::code_address(kernel.kernel) + 1);
-    kernel.sites = simt::without_arrays(kernel.sites);
+    kernel.sites = without_arrays(kernel.sites);
     for (const simt::SiteCounts& site : kernel.sites) codes.push_back(site.code);
   }
   std::vector<std::vector<simt::CodeLine>> lines = simt::lines_of(codes);
   auto next = lines.begin();
   for (simt::KernelCounts& counts : counted) {
-    LensKernel kernel{
-        .name = short_name(next++->back().function), .counts = std::move(counts), .sites = {}, .waits = {}};
+    LensKernel kernel{.name = short_name(next++->back().function), .counts = std::move(counts)};
     for (const simt::SiteCounts& site : kernel.counts.sites)
       kernel.sites.push_back({site, own_lines(std::move(*next++))});
     for (const simt::BarrierCounts& barrier : kernel.counts.barriers) {

@@ -1,8 +1,5 @@
-#include "common/lens/races.hpp"
-
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/lens/source.hpp"
@@ -12,7 +9,9 @@ namespace {
 
 using nlohmann::json;
 
-json side_json(const simt::RaceAccess& access, const std::optional<simt::CodeLine>& line) {
+/// File and line are null where they cannot be found.
+json side_json(const simt::RaceAccess& access) {
+  const std::optional<simt::CodeLine> line = simt::own_line(access.code);
   return {{"does", verb_of(access.access)},
           {"block", {access.block.x, access.block.y, access.block.z}},
           {"thread", {access.thread.x, access.thread.y, access.thread.z}},
@@ -32,30 +31,27 @@ RaceView look_for_races(const std::string& entry, const std::function<void()>& r
   }
   simt::RaceFindings found = simt::end_races();
   if (view.problem.empty()) view.problem = found.shortage;
-  for (simt::Race& race : found.races) {
-    const auto first = simt::own_line(race.first.code), second = simt::own_line(race.second.code);
-    view.races.push_back({std::move(race), first, second});
-  }
+  view.races = std::move(found.races);
   return view;
 }
 
 std::string races_text(const RaceView& view) {
   std::string text;
-  for (const FoundRace& found : view.races)
-    text += fmt::format("{}: {} ({} times)\n", view.entry, text_of(found.race), counted(found.race.times));
+  for (const simt::Race& race : view.races)
+    text += fmt::format("{}: {} ({} times)\n", view.entry, text_of(race), counted(race.times));
   if (view.races.empty() && view.problem.empty()) text += fmt::format("{}: no race\n", view.entry);
   return text;
 }
 
 json races_json(const RaceView& view) {
   json races = json::array();
-  for (const auto& [race, first, second] : view.races) {
+  for (const simt::Race& race : view.races) {
     races.push_back({{"kind", kind_of(race)},
                      {"space", race.shared ? "shared" : "global"},
                      {"offset", race.offset},
                      {"array_bytes", race.bytes > 0 ? json(race.bytes) : json()},
-                     {"first", side_json(race.first, first)},
-                     {"second", side_json(race.second, second)},
+                     {"first", side_json(race.first)},
+                     {"second", side_json(race.second)},
                      {"missing", race.missing},
                      {"times", race.times}});
   }

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "common/harness/results.hpp"
-#include "common/lens/show.hpp"
 #include "common/lens/source.hpp"
 
 namespace stages {

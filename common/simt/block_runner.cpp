@@ -32,7 +32,7 @@ void BlockRunner::fiber_body(Fiber& self) {
 void BlockRunner::run_current_thread() {
   std::string thrown;
   try {
-    run_->grid.invoke(run_->grid.args);
+    run_->grid.invoke();
   } catch (const std::exception& e) {
     thrown = e.what();
   } catch (...) {
@@ -129,7 +129,7 @@ void BlockRunner::release_all(State state) {
   note_progress();
 }
 
-std::uint64_t BlockRunner::random() { return mix(random_state_ += 0x9e3779b97f4a7c15u); }
+std::uint64_t BlockRunner::random() { return random::mix(random_state_ += 0x9e3779b97f4a7c15u); }
 
 void BlockRunner::shuffle_order() {
   for (std::size_t i = threads_in_block_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
@@ -155,11 +155,11 @@ int BlockRunner::block_barrier(Vote vote, int predicate, Where at, const void* c
 }
 
 void BlockRunner::refuse_barrier(Where at) {
-  std::string what = fmt::format(
-      "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of the "
-      "block must reach the same __syncthreads",
-      waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at));
-  fault(std::move(what), at);
+  fault(fmt::format(
+            "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of the "
+            "block must reach the same __syncthreads",
+            waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at)),
+        at);
 }
 
 void BlockRunner::release_barrier() {

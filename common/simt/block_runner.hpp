@@ -1,6 +1,6 @@
 #pragma once
-// One block at a time on one OS thread: its CUDA threads, their barriers, their warps. The heart of the
-// executor.
+// One block at a time on one OS thread: its CUDA threads, their barriers, their warps; and what the blocks of a
+// launch share. The heart of the executor.
 //
 // Each CUDA thread is in one State. A thread that must wait puts itself into a waiting state and hands over
 // to the next one that can run: first those that were released, then those that have not started, and when
@@ -10,19 +10,105 @@
 // Nothing unwinds: at a fault the threads of the block are dropped where they stand. Kernels own nothing.
 
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <memory>
+#include <cstring>
+#include <deque>
+#include <mutex>
 #include <semaphore>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/matrix/error.hpp"
+#include "common/matrix/random.hpp"
 #include "common/simt/fiber.hpp"
-#include "common/simt/grid_run.hpp"
 #include "common/simt/observer.hpp"
 #include "common/simt/shared_memory.hpp"
 #include "common/simt/thread.hpp"
 
 namespace stages::simt {
+
+/// The order of threads between waits, and of blocks.
+struct Schedule {
+  enum class Kind : std::uint8_t { forward, reverse, random } kind = Kind::forward;
+  std::uint64_t seed = 0;
+};
+
+/// The OS thread that holds it runs, and the others wait for it in turn.
+class Baton {
+ public:
+  void take(std::binary_semaphore& own) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::exchange(taken_, true)) return;
+      waiting_.push_back(&own);
+    }
+    own.acquire();
+  }
+  void pass() {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty()) {
+      taken_ = false;
+      return;
+    }
+    waiting_.front()->release();
+    waiting_.pop_front();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool taken_ = false;
+  std::deque<std::binary_semaphore*> waiting_;
+};
+
+/// What the blocks of one launch share.
+struct GridRun {
+  const Grid& grid;
+  const Schedule schedule;
+  const std::uint64_t blocks;
+  Observer& observer;
+  const bool one_at_a_time;  ///< of the OS threads only the one that has the baton runs
+  Baton baton;
+  std::atomic<std::uint64_t> next_block = 0;
+  std::atomic<Fault> stop = Fault::none;
+
+  // The grid barrier.
+  std::atomic<std::uint64_t> arrived_blocks = 0, generation = 0;
+
+  // Finding out that nobody can go on, while threads spin: `progress` counts the rounds, of any runner, in
+  // which something other than futile spinning happened; a runner whose whole round was futile notes the
+  // count that it began with in its `idle_at`. When all notes are equal to the count, nothing has been
+  // written since everybody looked, so nobody will ever see anything new.
+  struct Idle {
+    std::atomic<std::uint64_t> idle_at = ~std::uint64_t{0};
+    std::atomic<std::uint64_t> beats = 0;  ///< threads finished and waits over, for the watchdog
+    std::atomic<bool> active = true;
+  };
+  std::vector<Idle> runners;
+  std::atomic<std::uint64_t> progress = 0;
+
+  std::mutex report_mutex;
+  std::string report;
+
+  /// A cluster's dynamic shared memories by block; null before a block begins and after it ends.
+  std::vector<std::atomic<void*>> cluster_shared;
+
+  std::uint64_t block_at(std::uint64_t turn) const;
+  /// The first fault wins; its `text` opens the report.
+  void stop_with(Fault fault, const std::string& text);
+};
+
+inline bool same_place(Where a, Where b) {
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
+}
+
+/// "kernel.cu:12".
+inline std::string file_line(Where at) { return fmt::format("{}:{}", at.file_name(), at.line()); }
+
+/// "(0,0,1)".
+inline std::string coordinates(uint3 v) { return fmt::format("({},{},{})", v.x, v.y, v.z); }
 
 enum class State : std::uint8_t { fresh, ready, running, barrier, warp, grid, spin, done };
 
@@ -159,9 +245,8 @@ class BlockRunner {
   unsigned futile_rounds_ = 0;
   std::uint64_t random_state_ = 0;
 
-  std::unique_ptr<BlockObserver> made_;  ///< when first needed
-  BlockObserver* observer_ = nullptr;    ///< that; null: this launch is not observed
-  std::binary_semaphore baton_{0};       ///< to wait for GridRun::baton
+  BlockObserver* observer_ = nullptr;  ///< null: this launch is not observed
+  std::binary_semaphore baton_{0};     ///< to wait for GridRun::baton
 
   DynamicShared dynamic_shared_;
   StaticShared static_shared_;

@@ -1,9 +1,11 @@
-// A block from its begin to its end, and what it does while none of its threads can run.
+// A block from its begin to its end, what it does while none of its threads can run, and how it tells of its
+// faults: where the thread at fault stands, and who waits where.
 
 #include "common/simt/block_runner.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -16,17 +18,11 @@ std::uint64_t GridRun::block_at(std::uint64_t turn) const {
   if (schedule.kind == Schedule::Kind::forward) return turn;
   if (schedule.kind == Schedule::Kind::reverse) return blocks - 1 - turn;
   // An affine map with a factor that has no common divisor with the count is a permutation.
-  std::uint64_t factor = mix(schedule.seed) % blocks | 1;
+  std::uint64_t factor = random::mix(schedule.seed) % blocks | 1;
   while (std::gcd(factor, blocks) != 1) factor += 2;
   __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<Wide>(factor) * turn + mix(schedule.seed + 1) % blocks) %
-                                    blocks);
-}
-
-bool GridRun::all_idle(std::uint64_t at) const {
-  for (const Idle& runner : runners)
-    if (runner.active.load() && runner.idle_at.load() != at) return false;
-  return progress.load() == at;
+  return static_cast<std::uint64_t>(
+      (static_cast<Wide>(factor) * turn + random::mix(schedule.seed + 1) % blocks) % blocks);
 }
 
 void GridRun::stop_with(Fault fault, const std::string& text) {
@@ -48,13 +44,7 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
   GridRun::Idle& mine = run.runners[self];
   static_shared_.begin_launch(run.grid.kernel);
   if (run.one_at_a_time) run.baton.take(baton_);
-  observer_ = nullptr;
-  if (run.observer != nullptr) {
-    if (!made_) made_ = run.observer->of_blocks(*this);
-    observer_ = made_.get();
-    observer_->begin_launch();
-  }
-  t_local.observer = observer_;
+  t_local.observer = observer_ = run.observer.of_blocks(*this);
   for (;;) {
     const std::uint64_t turn = run.next_block.fetch_add(1);
     if (turn >= run.blocks || run.stop.load() != Fault::none) break;
@@ -75,25 +65,19 @@ void BlockRunner::prepare_threads() {
   shape_ = block;
   thread_.resize(threads_in_block_);
   order_.resize(threads_in_block_);
-  unsigned i = 0;
-  for (unsigned z = 0; z < block.z; ++z) {
-    for (unsigned y = 0; y < block.y; ++y)
-      for (unsigned x = 0; x < block.x; ++x) thread_[i++].index = {x, y, z};
-  }
+  for (unsigned i = 0; i < threads_in_block_; ++i) thread_[i].index = place_in(block, i);
 }
 
 void BlockRunner::run_block(std::uint64_t block) {
   const Grid& grid = run_->grid;
-  blockIdx = {static_cast<unsigned>(block % grid.grid.x),
-              static_cast<unsigned>(block / grid.grid.x % grid.grid.y),
-              static_cast<unsigned>(block / grid.grid.x / grid.grid.y)};
+  blockIdx = place_in(grid.grid, block);
   for (unsigned i = 0; i < threads_in_block_; ++i) {
     thread_[i].state = State::fresh;
     thread_[i].fiber = nullptr;
     order_[i] = static_cast<std::uint16_t>(
         run_->schedule.kind == Schedule::Kind::reverse ? threads_in_block_ - 1 - i : i);
   }
-  random_state_ = mix(run_->schedule.seed + 1) ^ block;
+  random_state_ = random::mix(run_->schedule.seed + 1) ^ block;
   if (run_->schedule.kind == Schedule::Kind::random) shuffle_order();
   live_ = threads_in_block_;
   for (unsigned w = 0; w * 32 < threads_in_block_; ++w) {
@@ -219,7 +203,10 @@ void BlockRunner::idle() {
     futile_rounds_ = 0;
   } else if (run_->progress.load() == round_began_) {
     mine.idle_at.store(round_began_);
-    if (run_->all_idle(round_began_)) {
+    const auto is_idle = [&](const GridRun::Idle& runner) {
+      return !runner.active.load() || runner.idle_at.load() == round_began_;
+    };
+    if (std::ranges::all_of(run_->runners, is_idle) && run_->progress.load() == round_began_) {
       run_->stop_with(Fault::deadlock, "");
       return;
     }
@@ -235,6 +222,7 @@ void BlockRunner::idle() {
   for (const unsigned thread : spinners_) push_ready(thread);
   spinners_.clear();
 }
+
 // ---- for the observer -------------------------------------------------------------------------------------
 
 unsigned BlockRunner::able_to_run(unsigned warp) const {
@@ -258,6 +246,74 @@ void BlockRunner::let_others_run() {
 void BlockRunner::leave() {
   hand_over(*fiber_, -1);
   std::terminate();
+}
+
+// ---- faults ----------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Threads as text: consecutive numbers become ranges.
+std::string text_of(const std::vector<unsigned>& threads) {
+  std::string text = threads.size() == 1 ? "thread" : "threads";
+  const char* separator = " ";
+  for (std::size_t first = 0, last = 0; first < threads.size(); first = ++last) {
+    while (last + 1 < threads.size() && threads[last + 1] == threads[last] + 1) ++last;
+    text += fmt::format("{}{}", separator, threads[first]);
+    if (last > first) text += fmt::format("-{}", threads[last]);
+    separator = ", ";
+  }
+  return text;
+}
+
+constexpr const char* kStateNames[] = {
+    "not started",        "able to run",         "running",           "at a block barrier (__syncthreads)",
+    "in a warp function", "at the grid barrier", "waiting in a loop", "exited"};
+const char* name(State state) { return kStateNames[static_cast<std::size_t>(state)]; }
+
+}  // namespace
+
+std::string BlockRunner::place(const std::string& line) const {
+  return fmt::format("{}: block {} thread {} of the kernel launched at {}: ", line, coordinates(blockIdx),
+                     coordinates(thread_[current_].index), file_line(run_->grid.where));
+}
+std::string BlockRunner::place(Where at) const { return place(file_line(at)); }
+
+// The frames above are never left, so the message must be the caller's only string, and is freed here.
+void BlockRunner::fault(std::string what, Where at) {
+  run_->stop_with(Fault::device, place(at) + what);
+  std::string().swap(what);
+  hand_over(*fiber_, -1);
+  std::terminate();  // a stopped thread is never continued
+}
+
+std::string BlockRunner::waiters(State state, unsigned first, unsigned last) const {
+  std::vector<unsigned> waiting;
+  for (unsigned i = first; i < last; ++i)
+    if (thread_[i].state == state) waiting.push_back(i);
+  return fmt::format("{} {}", text_of(waiting), waiting.size() == 1 ? "waits" : "wait");
+}
+
+// One row for each group of threads that wait for the same at the same place.
+void BlockRunner::append_table(std::string& text) const {
+  std::vector<bool> told(threads_in_block_);
+  for (unsigned i = 0; i < threads_in_block_; ++i) {
+    if (told[i]) continue;
+    const Thread& t = thread_[i];
+    const bool placed = t.state != State::fresh && t.state != State::done && t.state != State::running;
+    std::vector<unsigned> group;
+    for (unsigned j = i; j < threads_in_block_; ++j) {
+      const Thread& other = thread_[j];
+      const bool same = other.state == t.state && (!placed || same_place(other.at, t.at)) &&
+                        (t.state != State::warp || (other.mask == t.mask));
+      if (!same) continue;
+      group.push_back(j);
+      told[j] = true;
+    }
+    text += fmt::format("\n  block {}: {}: {}", coordinates(blockIdx), text_of(group), name(t.state));
+    if (t.state == State::warp) text += fmt::format(" with mask {:#010x}", t.mask);
+    if (placed) text += " at " + file_line(t.at);
+    if (t.state == State::running && observer_ != nullptr) text += observer_->where_ended();
+  }
 }
 
 }  // namespace stages::simt

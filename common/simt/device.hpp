@@ -251,13 +251,11 @@ using std::memory_order_acquire;
 using std::memory_order_relaxed;
 using std::memory_order_release;
 using std::memory_order_seq_cst;
-enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
-
-constexpr stages::simt::Scope scope_of(thread_scope scope) {
-  return scope <= thread_scope_device  ? stages::simt::Scope::device
-         : scope == thread_scope_block ? stages::simt::Scope::block
-                                       : stages::simt::Scope::thread;
-}
+using thread_scope = stages::simt::Scope;
+inline constexpr thread_scope thread_scope_system = thread_scope::device;
+inline constexpr thread_scope thread_scope_device = thread_scope::device;
+inline constexpr thread_scope thread_scope_block = thread_scope::block;
+inline constexpr thread_scope thread_scope_thread = thread_scope::thread;
 
 /// cuda::atomic_ref over std::atomic_ref. All memory is one memory here, so scopes only matter to the search
 /// for races.
@@ -279,11 +277,6 @@ class atomic_ref {
     stages::simt::note_atomic_change(address_, at, how(order));
     return cell_.exchange(value, order);
   }
-  bool compare_exchange_strong(T& expected, T desired, memory_order order = memory_order_seq_cst,
-                               STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::AtomicWay::compare_swap));
-    return cell_.compare_exchange_strong(expected, desired, order);
-  }
   T fetch_add(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
     stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_change<T>));
     return cell_.fetch_add(value, order);
@@ -292,7 +285,7 @@ class atomic_ref {
  private:
   static constexpr stages::simt::AtomicHow how(memory_order order,
                                                stages::simt::AtomicWay way = stages::simt::AtomicWay::one) {
-    return {.scope = scope_of(scope),
+    return {.scope = scope,
             .acquires = order != memory_order_relaxed && order != memory_order_release,
             .releases = order != memory_order_relaxed && order != memory_order_acquire,
             .way = way};
@@ -301,11 +294,6 @@ class atomic_ref {
   T* address_;
   std::atomic_ref<T> cell_;
 };
-
-inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
-  stages::simt::note_fence(scope_of(scope));
-  std::atomic_thread_fence(order);
-}
 }  // namespace cuda
 
 // ---- loads and stores with cache hints --------------------------------------------------------------------

@@ -19,6 +19,23 @@
 namespace stages::simt {
 namespace {
 
+constinit Observer nobody;
+
+Observer* wanted_from_the_start() {
+  const char* const text = std::getenv("STAGES_RACES");
+  if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return &nobody;
+  if (std::string_view(text) != "1") fail("STAGES_RACES is '{}'; it must be 1 or 0", text);
+  Observer* const wanted = observer_of_races != nullptr ? observer_of_races() : nullptr;
+  if (wanted == nullptr)
+    fail("STAGES_RACES is set, and this build has no lens: it needs g++, and no sanitizers");
+  return wanted;
+}
+
+Observer*& current() {
+  static Observer* observer = wanted_from_the_start();
+  return observer;
+}
+
 /// OS threads that wait for launches. They are made when first needed and kept: making one costs as much as a
 /// small kernel.
 class Pool {
@@ -63,8 +80,8 @@ class Pool {
       if (deadline && Clock::now() > *deadline) run.stop_with(Fault::late, "");
       if (idle <= 2 * patience + 1) continue;
       bool interrupted = false;
-      for (std::size_t i = 0; i < count && run.observer != nullptr; ++i)
-        if (run.runners[i].active.load()) interrupted |= run.observer->interrupt(workers_[i]->thread);
+      for (std::size_t i = 0; i < count; ++i)
+        if (run.runners[i].active.load()) interrupted |= run.observer.interrupt(workers_[i]->thread);
       if (idle > 2 * patience + (interrupted ? 10 : 1)) give_up(run, idle);
     }
   }
@@ -134,20 +151,21 @@ Settings& settings() {
 }
 
 std::string headline(Fault fault, const GridRun& run, double patience) {
-  const std::string launch = file_line(run.grid.where);
   const std::uint64_t begun = std::min(run.next_block.load(), run.blocks);
-  const std::string rest =
-      begun == run.blocks ? ""
-                          : fmt::format(" ({} of {} blocks not started)", run.blocks - begun, run.blocks);
-  if (fault == Fault::deadlock)
-    return fmt::format("deadlock: nobody can go on in the kernel launched at {}{}. Who waits where:", launch,
-                       rest);
-  return fmt::format(
-      "no progress for {:.0f} s in the kernel launched at {}{} (STAGES_WATCHDOG). Who waits where:", patience,
-      launch, rest);
+  const bool dead = fault == Fault::deadlock;
+  return fmt::format("{} in the kernel launched at {}{}{}. Who waits where:",
+                     dead ? "deadlock: nobody can go on" : fmt::format("no progress for {:.0f} s", patience),
+                     file_line(run.grid.where),
+                     begun == run.blocks
+                         ? ""
+                         : fmt::format(" ({} of {} blocks not started)", run.blocks - begun, run.blocks),
+                     dead ? "" : " (STAGES_WATCHDOG)");
 }
 
 }  // namespace
+
+Observer& observer() { return *current(); }
+void set_observer(Observer* observer) { current() = observer != nullptr ? observer : &nobody; }
 
 std::set<const void*> take_kernels_that_ran() {
   const std::lock_guard lock(settings().mutex);
@@ -187,18 +205,21 @@ Fault run_grid(const Grid& grid, std::string& report) {
   }
   const char* const wanted = std::getenv("STAGES_SCHEDULE");
   const Schedule schedule = s.schedule ? *s.schedule : parse_schedule(wanted != nullptr ? wanted : "");
-  Observer* const told = observer();
-  const bool one_at_a_time = told != nullptr && told->one_at_a_time();
-  const std::uint64_t at_once = one_at_a_time ? 1 : numbers().workers;
+  Observer& told = observer();
+  const std::uint64_t at_once = told.one_at_a_time() ? 1 : numbers().workers;
   const std::uint64_t workers = grid.resident() ? grid.blocks() : std::min(grid.blocks(), at_once);
   const double patience = s.watchdog > 0 ? s.watchdog : numbers().patience;
-  GridRun run(grid, schedule, workers);
-  run.observer = told;
-  run.one_at_a_time = one_at_a_time;
+  GridRun run{.grid = grid,
+              .schedule = schedule,
+              .blocks = grid.blocks(),
+              .observer = told,
+              .one_at_a_time = told.one_at_a_time(),
+              .runners = std::vector<GridRun::Idle>(workers),
+              .cluster_shared = std::vector<std::atomic<void*>>(grid.cluster > 1 ? grid.blocks() : 0)};
   s.ran.insert(grid.kernel);
-  if (told != nullptr) told->begin_launch(grid);
+  told.begin_launch(grid);
   s.pool.execute(run, workers, patience, s.deadline);
-  if (told != nullptr) told->end_launch();
+  told.end_launch();
   const Fault fault = run.stop.load();
   s.missed |= fault == Fault::late;
   if (fault == Fault::deadlock || fault == Fault::timeout)

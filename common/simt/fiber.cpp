@@ -8,12 +8,8 @@
 #include "common/simt/sanitizer.hpp"
 
 // Our own switch, for the one processor that it is written for.
-#ifndef STAGES_SIMT_OWN_SWITCH
-#if defined(__x86_64__)
+#if !defined(STAGES_SIMT_OWN_SWITCH) && defined(__x86_64__)
 #define STAGES_SIMT_OWN_SWITCH 1
-#else
-#define STAGES_SIMT_OWN_SWITCH 0
-#endif
 #endif
 
 namespace stages::simt {
@@ -126,17 +122,6 @@ Fiber& left_by(boost::context::detail::transfer_t from) {
   return left;
 }
 
-}  // namespace
-
-void switch_fiber(Fiber& from, Fiber& to) {
-  from.switching_to = &to;
-  depart(from, to);
-  Fiber& left = left_by(boost::context::detail::jump_fcontext(to.context, &from));
-  arrive(left, from.fake_stack);
-}
-
-namespace {
-
 // The first frame on every fiber's stack.
 void entry(boost::context::detail::transfer_t from) {
   Fiber& self = *static_cast<Fiber*>(from.data)->switching_to;
@@ -150,13 +135,20 @@ void* first_context(Fiber& fiber) {
 
 }  // namespace
 
+void switch_fiber(Fiber& from, Fiber& to) {
+  from.switching_to = &to;
+  depart(from, to);
+  Fiber& left = left_by(boost::context::detail::jump_fcontext(to.context, &from));
+  arrive(left, from.fake_stack);
+}
+
 #endif
 
-void reset_fiber(Fiber& fiber, void (*body)(Fiber&)) {
+void FiberPool::reset(Fiber& fiber) {
 #if STAGES_SIMT_ASAN
   __asan_unpoison_memory_region(fiber.stack, fiber.size);
 #endif
-  fiber.body = body;
+  fiber.body = body_;
   fiber.fake_stack = nullptr;
   fiber.context = first_context(fiber);
 }
@@ -180,7 +172,7 @@ Fiber* FiberPool::take() {
     fiber->stack = static_cast<std::byte*>(memory) + page;
     // Stacks that all began at the same offset would fight for the same few cache sets: stagger them.
     fiber->size = kStackBytes - (all_.size() % 32) * 192;
-    reset_fiber(*fiber, body_);
+    reset(*fiber);
     idle_.push_back(fiber.get());
     all_.push_back(std::move(fiber));
   }
@@ -190,7 +182,7 @@ Fiber* FiberPool::take() {
 }
 
 void FiberPool::drop(Fiber* fiber) {
-  reset_fiber(*fiber, body_);
+  reset(*fiber);
   put(fiber);
 }
 

@@ -35,13 +35,10 @@ struct Fiber {
 /// Leaves `from` (the running fiber) where it is and continues `to`; returns when somebody continues `from`.
 void switch_fiber(Fiber& from, Fiber& to);
 
-/// Makes `fiber` start from scratch at the next switch: it will call `body`, which must never return.
-/// Whatever the fiber was doing is dropped without unwinding.
-void reset_fiber(Fiber& fiber, void (*body)(Fiber& self));
-
 /// Fibers at rest, owned by one OS thread.
 class FiberPool {
  public:
+  /// At the next switch to it a fiber calls `body`, which must never return.
   explicit FiberPool(void (*body)(Fiber&)) : body_(body) {}
   ~FiberPool();
   FiberPool(const FiberPool&) = delete;
@@ -49,9 +46,12 @@ class FiberPool {
 
   Fiber* take();
   void put(Fiber* fiber) { idle_.push_back(fiber); }
-  void drop(Fiber* fiber);  ///< put() for a fiber that is in the middle of something
+  /// put() for a fiber that is in the middle of something, which is dropped without unwinding.
+  void drop(Fiber* fiber);
 
  private:
+  void reset(Fiber& fiber);
+
   void (*body_)(Fiber&);
   std::vector<std::unique_ptr<Fiber>> all_;
   std::vector<Fiber*> idle_;

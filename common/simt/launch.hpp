@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <source_location>
 
 #include "common/simt/vector_types.hpp"
@@ -20,6 +21,12 @@ struct Span {
   std::uint64_t begin = 0, bytes = 0;
   bool holds(std::uint64_t address) const { return address - begin < bytes; }
 };
+
+/// The place of a block in its grid, or of a thread in its block.
+inline uint3 place_in(dim3 of, std::uint64_t number) {
+  return {static_cast<unsigned>(number % of.x), static_cast<unsigned>(number / of.x % of.y),
+          static_cast<unsigned>(number / of.x / of.y)};
+}
 
 inline constexpr unsigned kLanes = 32;
 
@@ -50,16 +57,15 @@ struct AtomicHow {
   bool read_only = false;  ///< a plain load through the cache for what no thread of the launch writes
 };
 
-/// One launch, type-erased: `invoke(args)` is the kernel called for the current thread.
+/// One launch.
 struct Grid {
   dim3 grid, block;
   std::size_t shared_bytes = 0;
   bool cooperative = false;
   unsigned cluster = 1;  ///< blocks per cluster; more than 1 only as a grid that is one cluster
-  const void* kernel = nullptr;
-  void (*invoke)(const void*) = nullptr;
-  const void* args = nullptr;
   Where where = Where::current();
+  const void* kernel = nullptr;
+  std::function<void()> invoke = {};  ///< calls it for the current thread, with its own copy of the arguments
   std::size_t shared_limit = ~std::size_t{0};  ///< of a block, static and dynamic together
 
   std::uint64_t blocks() const { return std::uint64_t{grid.x} * grid.y * grid.z; }

@@ -18,7 +18,6 @@ struct Numbers {
 const Numbers& numbers();
 
 inline constexpr std::size_t kSharedDefault = 48 * 1024;  ///< of a block that did not ask for more
-inline constexpr std::size_t kRegistersPerSm = 65536;
 
 /// What devices of one compute capability have in common; the numbers are the CUDA C++ Programming Guide's.
 /// A block may have as much shared memory as an SM, less what each block has of it for the system.

@@ -5,7 +5,6 @@
 // Loads and stores are not here: kernels that are compiled for it call the lens themselves, while
 // ThreadLocal::observer is set, so that an access costs no more than a look at that where nobody observes.
 
-#include <memory>
 #include <string>
 #include <thread>
 
@@ -15,12 +14,10 @@ namespace stages::simt {
 
 class BlockRunner;
 
-/// What is told of the blocks that one OS thread runs, one after the other, by that thread. Threads have their
-/// numbers in the block.
+/// What is told of the blocks of launches that one OS thread runs, one after the other, by that thread. Threads
+/// have their numbers in the block.
 class BlockObserver {
  public:
-  virtual ~BlockObserver() = default;
-  virtual void begin_launch() = 0;
   virtual void end_launch() = 0;
   /// `fixed` and `dynamic` are its shared memories, and `own` the OS thread's variables that are none.
   virtual void begin_block(std::uint64_t number, Span own, Span fixed, Span dynamic) = 0;
@@ -49,41 +46,41 @@ class BlockObserver {
   virtual std::string where_ended() const = 0;
 };
 
-/// What is told of the device as a whole, by the host.
+/// What is told of the device as a whole, by the host. This one, which does nothing, is there where nobody
+/// observes.
 class Observer {
  public:
-  virtual ~Observer() = default;
-
   // What comes after what. There are the host, streams (null: the default one) and events.
   static inline const char kHost = 0;
   /// What is done at `after` from here on comes after all that was done at `before` until now.
-  virtual void order(const void* after, const void* before) = 0;
-  virtual void order_host_after_all() = 0;
+  virtual void order([[maybe_unused]] const void* after, [[maybe_unused]] const void* before) {}
+  virtual void order_host_after_all() {}
   /// A stream or an event ends. Whether another one may get its address.
-  virtual bool forget(const void* which) = 0;
+  virtual bool forget(const void*) { return true; }
   /// What was done to this memory is of no interest any more: it is given out, or given back.
-  virtual void forget_memory(Span memory) = 0;
+  virtual void forget_memory(Span) {}
 
   /// Work on the stream begins: a copy from there and to there, where that is not null, or a launch.
-  virtual void begin_work(const void* stream) = 0;
-  virtual void copy(const void* to, const void* from, std::size_t bytes) = 0;
+  virtual void begin_work([[maybe_unused]] const void* stream) {}
+  virtual void copy([[maybe_unused]] const void* to, [[maybe_unused]] const void* from,
+                    [[maybe_unused]] std::size_t bytes) {}
   /// May throw Error, and then the launch does not take place.
-  virtual void begin_launch(const Grid& grid) = 0;
-  virtual void end_launch() = 0;
+  virtual void begin_launch(const Grid&) {}
+  virtual void end_launch() {}
   /// What the work is a fault for; empty: nothing.
-  virtual std::string end_work() = 0;
+  virtual std::string end_work() { return ""; }
 
   /// Whether of the OS threads that run blocks only one may run at a time.
-  virtual bool one_at_a_time() const = 0;
-  /// For an OS thread that runs blocks, and will for other launches. The runner outlives it.
-  virtual std::unique_ptr<BlockObserver> of_blocks(BlockRunner& runner) = 0;
+  virtual bool one_at_a_time() const { return false; }
+  /// For an OS thread that now runs blocks of the launch; null: nobody is told of them.
+  virtual BlockObserver* of_blocks(BlockRunner&) { return nullptr; }
   /// Has that OS thread, which hangs in a kernel, end it. Whether it can.
-  virtual bool interrupt(std::thread& hanging) = 0;
+  virtual bool interrupt([[maybe_unused]] std::thread& hanging) { return false; }
 };
 
-/// Null: nobody observes. Throws Error where STAGES_RACES asks for what is not there.
-Observer* observer();
-/// From here on. It lives as long as the process.
+/// Throws Error where STAGES_RACES asks for what is not there.
+Observer& observer();
+/// From here on; null: nobody. It lives as long as the process.
 void set_observer(Observer* observer);
 /// The one that STAGES_RACES=1 asks for, or null. An observer defines this, in programs whose kernels are
 /// compiled for it.

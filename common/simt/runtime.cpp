@@ -19,25 +19,14 @@ thread_local cudaError_t t_last = cudaSuccess;
 thread_local std::string t_detail;
 
 std::mutex g_function_mutex;
+/// What cudaFuncSetAttribute asked for, by kernel.
 std::unordered_map<const void*, std::size_t>& dynamic_limits() {
   static std::unordered_map<const void*, std::size_t> instance;
   return instance;
 }
 
-std::size_t dynamic_limit(const void* kernel) {
-  const std::lock_guard lock(g_function_mutex);
-  const auto found = dynamic_limits().find(kernel);
-  return found == dynamic_limits().end() ? kSharedDefault : found->second;
-}
-
-/// Of static and dynamic shared memory together: what every block may have, or what cudaFuncSetAttribute can
-/// ask for if it was called.
-std::size_t shared_limit(const void* kernel) {
-  const std::lock_guard lock(g_function_mutex);
-  return dynamic_limits().contains(kernel) ? device().shared_optin() : kSharedDefault;
-}
-
-cudaError_t check_shape(const Grid& g) {
+/// `limit`: of dynamic shared memory.
+cudaError_t check_shape(const Grid& g, std::size_t limit) {
   const auto refuse = [](std::string detail) {
     return error(cudaErrorInvalidConfiguration, std::move(detail));
   };
@@ -50,7 +39,6 @@ cudaError_t check_shape(const Grid& g) {
   if (g.grid.x > 0x7fffffffu || g.grid.y > 65535 || g.grid.z > 65535)
     return refuse(fmt::format("a grid of {} x {} x {} blocks; the limits are 2147483647 x 65535 x 65535",
                               g.grid.x, g.grid.y, g.grid.z));
-  const std::size_t limit = dynamic_limit(g.kernel);
   if (g.shared_bytes > limit)
     return error(cudaErrorInvalidValue,
                  "{} bytes of dynamic shared memory, but this kernel may use {}; ask for more with "
@@ -115,15 +103,6 @@ cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribu
   return cudaSuccess;
 }
 
-cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel) {
-  if (!attributes || !kernel) return error(cudaErrorInvalidValue, "a null argument");
-  constexpr std::size_t kUnknown = ~std::size_t{0};
-  const int capability = compute_capability();
-  *attributes = {kUnknown, kUnknown,   kUnknown,   1024,
-                 -1,       capability, capability, static_cast<int>(dynamic_limit(kernel))};
-  return cudaSuccess;
-}
-
 // By threads, blocks and dynamic shared memory; registers are unknown, so hardware may hold fewer.
 cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_bytes) {
   const Device& d = device();
@@ -136,11 +115,17 @@ cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_by
   return cudaSuccess;
 }
 
-cudaError_t submit(Launch launch, cudaStream_t stream) {
-  launch.grid.shared_limit = shared_limit(launch.grid.kernel);
-  if (const auto status = check_shape(launch.grid)) return status;
-  if (const auto status = check_cooperative(launch.grid)) return status;
-  return put(stream, [launch = std::move(launch)] { return run_now(launch.grid); });
+cudaError_t submit(Grid grid, cudaStream_t stream) {
+  std::size_t dynamic_limit = kSharedDefault;
+  {
+    const std::lock_guard lock(g_function_mutex);
+    const auto asked = dynamic_limits().find(grid.kernel);
+    grid.shared_limit = asked != dynamic_limits().end() ? device().shared_optin() : kSharedDefault;
+    if (asked != dynamic_limits().end()) dynamic_limit = asked->second;
+  }
+  if (const auto status = check_shape(grid, dynamic_limit)) return status;
+  if (const auto status = check_cooperative(grid)) return status;
+  return put(stream, [grid = std::move(grid)] { return run_now(grid); });
 }
 
 }  // namespace stages::simt
@@ -159,7 +144,7 @@ cudaError_t cudaSetDevice(int number) {
   return number == 0 ? cudaSuccess : error(cudaErrorInvalidDevice, "there is one simulated device, number 0");
 }
 cudaError_t cudaDeviceSynchronize() {
-  order_host_after_all();
+  observer().order_host_after_all();
   return refuse_in_capture("cudaDeviceSynchronize");
 }
 
@@ -172,19 +157,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
   p->sharedMemPerBlock = kSharedDefault;
   p->sharedMemPerBlockOptin = d.shared_optin();
   p->sharedMemPerMultiprocessor = d.shared_per_sm;
-  p->reservedSharedMemPerBlock = d.shared_reserved;
-  p->regsPerBlock = p->regsPerMultiprocessor = static_cast<int>(kRegistersPerSm);
-  p->warpSize = 32;
-  p->maxThreadsPerBlock = 1024;
-  std::copy_n(std::array{1024, 1024, 64}.data(), 3, p->maxThreadsDim);
-  std::copy_n(std::array{0x7fffffff, 65535, 65535}.data(), 3, p->maxGridSize);
+  p->regsPerMultiprocessor = 65536;
   p->major = d.major;
   p->minor = d.minor;
   p->multiProcessorCount = numbers().device_sms;
   p->maxThreadsPerMultiProcessor = d.threads_per_sm;
-  p->maxBlocksPerMultiProcessor = d.blocks_per_sm;
   p->l2CacheSize = numbers().device_l2;
-  p->cooperativeLaunch = 1;
   return cudaSuccess;
 }
 
@@ -198,7 +176,6 @@ cudaError_t cudaGetLastError() {
   t_detail.clear();
   return std::exchange(t_last, cudaSuccess);
 }
-cudaError_t cudaPeekAtLastError() { return t_last; }
 
 const char* cudaGetErrorName(cudaError_t error) {
 #define STAGES_SIMT_ERROR(CODE, NUMBER, TEXT) \

@@ -8,12 +8,9 @@
 // Every function returns cudaSuccess or an error that is also remembered for cudaGetLastError; error_detail()
 // tells the last one in words: what, where and how to mend it.
 
-#include <array>
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -39,26 +36,13 @@
 #define STAGES_SIMT_ERROR(CODE, NUMBER, TEXT) CODE = NUMBER,
 enum cudaError_t { STAGES_SIMT_ERRORS(STAGES_SIMT_ERROR) };
 #undef STAGES_SIMT_ERROR
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost,
-  cudaMemcpyHostToDevice,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault
-};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
   cudaFuncAttributeNonPortableClusterSizeAllowed = 13
 };
-enum cudaStreamCaptureMode {
-  cudaStreamCaptureModeGlobal,
-  cudaStreamCaptureModeThreadLocal,
-  cudaStreamCaptureModeRelaxed
-};
-inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
-inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
-inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
+inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1, cudaHostAllocDefault = 0;
 
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
@@ -67,18 +51,15 @@ using cudaGraphExec_t = struct CUgraphExec_st*;
 
 struct cudaDeviceProp {
   char name[256];
-  std::size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor,
-      reservedSharedMemPerBlock;
-  int regsPerBlock, regsPerMultiprocessor, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
-  int major, minor, multiProcessorCount, maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor;
-  int l2CacheSize, cooperativeLaunch;
+  std::size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
+  int regsPerMultiprocessor, major, minor, multiProcessorCount, maxThreadsPerMultiProcessor, l2CacheSize;
 };
 
-/// What is known of a kernel. The executor has no compiled code to look at: registers, spilled bytes and
-/// static shared memory read as unknown, -1 or SIZE_MAX, never as 0.
+/// What is known of a kernel. The executor has no compiled code to look at: registers and spilled bytes read as
+/// unknown, -1 or SIZE_MAX, never as 0.
 struct cudaFuncAttributes {
-  std::size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
-  int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes;
+  std::size_t localSizeBytes = ~std::size_t{0};
+  int maxThreadsPerBlock = 1024, numRegs = -1;
 };
 
 // ---- memory -----------------------------------------------------------------------------------------------
@@ -108,7 +89,6 @@ cudaError_t cudaHostAlloc(T** p, std::size_t bytes, unsigned flags) {
 }
 
 // ---- streams, events, graphs ------------------------------------------------------------------------------
-cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
@@ -120,7 +100,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaEventCreate(cudaEvent_t* event);
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
@@ -136,7 +115,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetLastError();
-cudaError_t cudaPeekAtLastError();
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 
@@ -149,22 +127,14 @@ const std::string& error_detail();
 std::vector<Span> global_memory();
 
 cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value);
-cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel);
 cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_bytes);
 
 /// What a kernel's argument may hold: refuses host memory, freed device memory and unknown addresses. Null
 /// and one past the end are fine.
 cudaError_t check_argument_pointer(const void* p, int argument);
 
-/// A captured launch keeps its own copy of the arguments, as CUDA does.
-struct Launch {
-  Grid grid;
-  std::shared_ptr<const void> args;
-};
-
 /// Checks the launch against the device's limits and the stream, and runs or captures it.
-cudaError_t submit(Launch launch, cudaStream_t stream);
-bool is_capturing(cudaStream_t stream);
+cudaError_t submit(Grid grid, cudaStream_t stream);
 
 /// Does `work` as if a kernel of the toolkit did it: the twins of libraries (CUB) use this.
 cudaError_t submit_work(cudaStream_t stream, std::function<void()> work);
@@ -237,19 +207,12 @@ cudaError_t launch_kernel(void (*kernel)(P...), Grid grid, cudaStream_t stream, 
   cudaError_t error = cudaSuccess;
   static_cast<void>((((error = check_argument(args, ++argument)) == cudaSuccess) && ...));
   if (error != cudaSuccess) return error;
-  using Call = std::tuple<void (*)(P...), std::decay_t<P>...>;
   grid.kernel = reinterpret_cast<const void*>(kernel);
-  grid.invoke = [](const void* packed) {
-    std::apply([](auto call, const auto&... values) { call(values...); }, *static_cast<const Call*>(packed));
+  // What is counted of a kernel begins in it: that each thread gets its arguments is not noted.
+  grid.invoke = [ kernel, ... args = std::move(args) ]() __attribute__((no_sanitize("thread"))) {
+    kernel(args...);
   };
-  const Call call(kernel, std::move(args)...);
-  if (is_capturing(stream)) {
-    auto kept = std::make_shared<const Call>(call);
-    grid.args = kept.get();
-    return submit({grid, std::move(kept)}, stream);
-  }
-  grid.args = &call;
-  return submit({grid, nullptr}, stream);
+  return submit(std::move(grid), stream);
 }
 
 }  // namespace stages::simt
@@ -259,8 +222,9 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribu
   return stages::simt::set_function_attribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }
 template <class... P>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(P...)) {
-  return stages::simt::get_function_attributes(attributes, reinterpret_cast<const void*>(kernel));
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(P...)) {
+  *attributes = {};
+  return cudaSuccess;
 }
 template <class... P>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*)(P...), int block_size,

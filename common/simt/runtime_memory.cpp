@@ -27,7 +27,6 @@ class Memory {
     std::size_t bytes;
     Kind kind;
     std::uintptr_t begin;
-    std::uint64_t grave = 0;  ///< once freed: its number among graves_
   };
 
   cudaError_t allocate(void** p, std::size_t bytes, Kind kind) {
@@ -43,15 +42,15 @@ class Memory {
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, bytes + kCanaryBytes) != 0)
       return error(cudaErrorMemoryAllocation, "the host has no {} bytes", bytes);
-    forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+    forget_freed_at(begin, bytes + kCanaryBytes);
     fill_junk(memory, bytes);
     lay_canary(static_cast<std::byte*>(memory) + bytes);
-    allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind,
-                                                              reinterpret_cast<std::uintptr_t>(memory)};
-    forget_memory(memory, bytes);
+    allocations_[begin] = {bytes, kind, begin};
+    observer().forget_memory({begin, bytes});
     if (kind == Kind::device) {
       used_ += bytes;
-      on_device_.insert(reinterpret_cast<std::uintptr_t>(memory));
+      on_device_.insert(begin);
     }
     *p = memory;
     return cudaSuccess;
@@ -60,7 +59,8 @@ class Memory {
   cudaError_t release(void* p, Kind kind) {
     if (!p) return cudaSuccess;
     const std::lock_guard lock(mutex_);
-    const auto at = allocations_.find(reinterpret_cast<std::uintptr_t>(p));
+    const auto begin = reinterpret_cast<std::uintptr_t>(p);
+    const auto at = allocations_.find(begin);
     if (at == allocations_.end() || at->second.kind != kind) {
       const bool twice = at != allocations_.end() && at->second.kind == Kind::freed;
       return error(cudaErrorInvalidValue, "{} is {}", p,
@@ -70,11 +70,10 @@ class Memory {
     const bool broken = canary_broken(static_cast<std::byte*>(p) + bytes);
     if (kind == Kind::device) {
       used_ -= bytes;
-      on_device_.erase(at->first);
+      on_device_.erase(begin);
     }
     at->second.kind = Kind::freed;
-    at->second.grave = ++last_grave_;
-    forget_memory(p, bytes);
+    observer().forget_memory({begin, bytes});
     bury(p, bytes);
     if (broken) return error(cudaErrorIllegalAddress, overrun(bytes));
     return cudaSuccess;
@@ -122,13 +121,8 @@ class Memory {
         bytes);
   }
 
-  static void forget_memory(const void* begin, std::size_t bytes) {
-    if (Observer* const told = observer())
-      told->forget_memory({reinterpret_cast<std::uintptr_t>(begin), bytes});
-  }
-
   void bury(void* p, std::size_t bytes) {
-    graves_.emplace_back(reinterpret_cast<std::uintptr_t>(p), last_grave_);
+    graves_.push_back(reinterpret_cast<std::uintptr_t>(p));
     buried_ += bytes;
 #if STAGES_SIMT_ASAN
     std::free(p);  // ASan has a quarantine of its own, and knows the line
@@ -136,10 +130,8 @@ class Memory {
     fill_junk(p, bytes + kCanaryBytes);
 #endif
     while (buried_ > kQuarantineBytes && graves_.size() > 1) {
-      const auto [address, grave] = graves_.front();
+      const auto old = allocations_.find(graves_.front());
       graves_.pop_front();
-      const auto old = allocations_.find(address);
-      if (old == allocations_.end() || old->second.grave != grave) continue;  // forgotten meanwhile
       buried_ -= old->second.bytes;
 #if !STAGES_SIMT_ASAN
       std::free(reinterpret_cast<void*>(old->first));
@@ -154,6 +146,7 @@ class Memory {
     if (at != allocations_.begin() && std::prev(at)->first + std::prev(at)->second.bytes > begin) --at;
     while (at != allocations_.end() && at->first < begin + bytes) {
       buried_ -= at->second.bytes;
+      std::erase(graves_, at->first);
       at = allocations_.erase(at);
     }
   }
@@ -161,8 +154,7 @@ class Memory {
   std::mutex mutex_;
   std::map<std::uintptr_t, Allocation> allocations_;
   std::set<std::uintptr_t> on_device_;  ///< those of allocations_ that a kernel may write to
-  std::deque<std::pair<std::uintptr_t, std::uint64_t>> graves_;
-  std::uint64_t last_grave_ = 0;
+  std::deque<std::uintptr_t> graves_;   ///< the freed ones, the first one first
   std::size_t used_ = 0, buried_ = 0;
 };
 
@@ -194,23 +186,12 @@ cudaError_t check_side(const void* p, std::size_t bytes, bool device_side, const
   return cudaSuccess;
 }
 
-bool is_device(const void* p) {
-  const auto found = memory().find(p);
-  return found && found->kind == Kind::device;
-}
-
 cudaError_t check_copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+  if (kind < cudaMemcpyHostToDevice || kind > cudaMemcpyDeviceToDevice)
     return error(cudaErrorInvalidMemcpyDirection, "no such direction");
   if (bytes == 0) return cudaSuccess;
-  const bool to_device = kind == cudaMemcpyDefault
-                             ? is_device(to)
-                             : kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDefault
-                               ? is_device(from)
-                               : kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if (const auto status = check_side(to, bytes, to_device, "destination")) return status;
-  return check_side(from, bytes, from_device, "source");
+  if (const auto status = check_side(to, bytes, kind != cudaMemcpyDeviceToHost, "destination")) return status;
+  return check_side(from, bytes, kind != cudaMemcpyHostToDevice, "source");
 }
 
 }  // namespace
@@ -236,18 +217,16 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   return memory().allocate(p, bytes, Kind::device);
 }
 cudaError_t cudaFree(void* p) {
-  order_host_after_all();
+  observer().order_host_after_all();
   if (const auto status = refuse_in_capture("cudaFree")) return status;
   return memory().release(p, Kind::device);
 }
 cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
-  if (const auto status = check_stream(stream)) return status;
-  if (is_capturing(stream)) return refuse_in_capture("cudaMallocAsync");
+  if (const auto status = refuse_on_captured(stream, "cudaMallocAsync")) return status;
   return memory().allocate(p, bytes, Kind::device);
 }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
-  if (const auto status = check_stream(stream)) return status;
-  if (is_capturing(stream)) return refuse_in_capture("cudaFreeAsync");
+  if (const auto status = refuse_on_captured(stream, "cudaFreeAsync")) return status;
   return memory().release(p, Kind::device);
 }
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
@@ -258,7 +237,7 @@ cudaError_t cudaFreeHost(void* p) { return memory().release(p, Kind::pinned); }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (const auto status = refuse_in_capture("cudaMemcpy")) return status;
   if (const auto status = cudaMemcpyAsync(to, from, bytes, kind, nullptr)) return status;
-  order(&Observer::kHost, nullptr);
+  observer().order(&Observer::kHost, nullptr);
   return cudaSuccess;
 }
 
@@ -267,11 +246,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return put(stream, [=] {
     const cudaError_t status = check_copy(to, from, bytes, kind);
     if (status != cudaSuccess || bytes == 0) return status;
-    if (Observer* const told = observer())
-      told->copy(memory().find(to) ? to : nullptr, memory().find(from) ? from : nullptr, bytes);
+    const bool from_ours = memory().find(from).has_value(), to_ours = memory().find(to).has_value();
+    observer().copy(to_ours ? to : nullptr, from_ours ? from : nullptr, bytes);
     std::memmove(to, from, bytes);
     // Into memory that is not pinned the call returns when it is done.
-    if (is_device(from) && !memory().find(to)) order(&Observer::kHost, stream);
+    if (kind == cudaMemcpyDeviceToHost && !to_ours) observer().order(&Observer::kHost, stream);
     return end_work();
   });
 }
@@ -285,7 +264,7 @@ cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStream_t s
   return put(stream, [=] {
     if (bytes == 0) return cudaSuccess;
     if (const auto status = check_side(p, bytes, true, "destination")) return status;
-    if (Observer* const told = observer()) told->copy(p, nullptr, bytes);
+    observer().copy(p, nullptr, bytes);
     std::memset(p, byte, bytes);
     return end_work();
   });

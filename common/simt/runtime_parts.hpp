@@ -21,20 +21,13 @@ cudaError_t error(cudaError_t code, fmt::format_string<Args...> detail, Args&&..
 /// Empty, or what is wrong with memory after a kernel.
 std::string check_canaries();
 
-/// cudaSuccess where the stream is there; the default one always is.
-cudaError_t check_stream(cudaStream_t stream);
 /// An error while this OS thread captures a stream.
 cudaError_t refuse_in_capture(const char* call);
+/// An error where that stream is captured, or is not there; the default one always is.
+cudaError_t refuse_on_captured(cudaStream_t stream, const char* call);
 /// Does `work` now, or keeps it if the stream is captured.
 cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work);
 /// Of a launch or a copy: what the observer finds is a fault, too.
 cudaError_t end_work();
-
-inline void order(const void* after, const void* before) {
-  if (Observer* const told = observer()) told->order(after, before);
-}
-inline void order_host_after_all() {
-  if (Observer* const told = observer()) told->order_host_after_all();
-}
 
 }  // namespace stages::simt

@@ -20,7 +20,7 @@ struct CUstream_st {
   bool blocking = true;             ///< comes after the default stream's work, and that after this one's
 };
 struct CUevent_st {
-  bool recorded = false, timed = true;
+  bool recorded = false;
   CUgraph_st* captured_in = nullptr;
 };
 
@@ -93,28 +93,23 @@ thread_local cudaStream_t t_capture = nullptr;
 
 /// Tells the observer what comes before the work that now begins on this stream.
 void begin_work(cudaStream_t stream) {
-  Observer* const told = observer();
-  if (told == nullptr) return;
-  told->order(stream, &Observer::kHost);
+  Observer& told = observer();
+  told.order(stream, &Observer::kHost);
   if (stream) {
-    if (stream->blocking) told->order(stream, nullptr);
+    if (stream->blocking) told.order(stream, nullptr);
   } else {
     handles<cudaStream_t>().each([&](CUstream_st& s) {
-      if (s.blocking) told->order(nullptr, &s);
+      if (s.blocking) told.order(nullptr, &s);
     });
   }
-  told->begin_work(stream);
+  told.begin_work(stream);
 }
 
-/// An event or a stream ends, or begins anew. Whether another one may get its address.
-bool forget(const void* which) {
-  Observer* const told = observer();
-  return told == nullptr || told->forget(which);
+bool is_capturing(cudaStream_t stream) {
+  return stream && handles<cudaStream_t>().contains(stream) && stream->capturing;
 }
 
 }  // namespace
-
-cudaError_t check_stream(cudaStream_t stream) { return check_handle(stream); }
 
 cudaError_t refuse_in_capture(const char* call) {
   if (!t_capture) return cudaSuccess;
@@ -122,8 +117,9 @@ cudaError_t refuse_in_capture(const char* call) {
                "{} while a stream is being captured; move it out of the captured work", call);
 }
 
-bool is_capturing(cudaStream_t stream) {
-  return stream && handles<cudaStream_t>().contains(stream) && stream->capturing;
+cudaError_t refuse_on_captured(cudaStream_t stream, const char* call) {
+  if (const auto status = check_handle(stream)) return status;
+  return is_capturing(stream) ? refuse_in_capture(call) : cudaSuccess;
 }
 
 cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {
@@ -140,8 +136,7 @@ cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {
 }
 
 cudaError_t end_work() {
-  Observer* const told = observer();
-  std::string found = told != nullptr ? told->end_work() : "";
+  std::string found = observer().end_work();
   return found.empty() ? cudaSuccess : error(cudaErrorLaunchFailure, std::move(found));
 }
 
@@ -156,9 +151,6 @@ cudaError_t submit_work(cudaStream_t stream, std::function<void()> work) {
 
 using namespace stages::simt;
 
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
-}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   *stream = handles<cudaStream_t>().make();
   (*stream)->blocking = flags != cudaStreamNonBlocking;
@@ -166,11 +158,11 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream && stream == t_capture) t_capture = nullptr;
-  return destroy(stream, !forget(stream));
+  return destroy(stream, !observer().forget(stream));
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const auto status = check_handle(stream)) return status;
-  order(&Observer::kHost, stream);
+  observer().order(&Observer::kHost, stream);
   return refuse_in_capture("cudaStreamSynchronize");
 }
 
@@ -179,7 +171,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (const auto status = check_handle(event)) return status;
   if (const auto status = check_handle(stream)) return status;
   if (stream && event->captured_in) stream->capturing = event->captured_in;
-  order(stream, event);
+  observer().order(stream, event);
   return cudaSuccess;
 }
 
@@ -229,14 +221,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return destroy(graph); }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return destroy(exec); }
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = handles<cudaEvent_t>().make();
-  (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  forget(event);
+  observer().forget(event);
   return destroy(event);
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -244,21 +234,21 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const auto status = check_handle(stream)) return status;
   event->captured_in = stream ? stream->capturing : nullptr;
   event->recorded = true;
-  forget(event);
-  order(event, stream);
+  observer().forget(event);
+  observer().order(event, stream);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const auto status = check_handle(event)) return status;
-  order(&Observer::kHost, event);
+  observer().order(&Observer::kHost, event);
   return refuse_in_capture("cudaEventSynchronize");
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop) {
   for (const cudaEvent_t event : {start, stop})
     if (const auto status = check_handle(event)) return status;
-  if (!start->recorded || !stop->recorded || !start->timed || !stop->timed)
-    return error(cudaErrorInvalidResourceHandle, "both events must be recorded, and made with timing");
+  if (!start->recorded || !stop->recorded)
+    return error(cudaErrorInvalidResourceHandle, "both events must be recorded");
   *milliseconds = std::numeric_limits<float>::quiet_NaN();
   return cudaSuccess;
 }

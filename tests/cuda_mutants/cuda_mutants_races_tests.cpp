@@ -5,7 +5,7 @@
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/harness/product.hpp"
-#include "common/lens/races.hpp"
+#include "common/lens/lens.hpp"
 #include "tests/cuda_mutants/mutants.hpp"
 #include "tests/expect.hpp"
 #include "tests/in_run.hpp"

@@ -213,19 +213,13 @@ TEST(Lens, AtomicsAreOneRequestAndLanesMeet) {
   for (const auto& [place, times] : view.kernels[0].waits) EXPECT_EQ(times, 1u);
 }
 
-/// A kernel of which an SM with all rates 1 knows: 8 requests of loads with 40 sectors, 3 of stores with 6.
-simt::KernelCounts few_counts() {
-  simt::KernelCounts kernel;
-  kernel.blocks = 2;
-  kernel.read_sectors = 30;
-  kernel.sites = {{.access = Access::load, .space = Space::global, .requests = 8, .cost = 40},
-                  {.access = Access::store, .space = Space::global, .requests = 3, .cost = 6},
-                  {.access = Access::load, .space = Space::shared, .cost = 12}};
-  return kernel;
-}
-
 TEST(Lens, TheBoundIsTheSlowestPath) {
-  const simt::KernelCounts kernel = few_counts();
+  const simt::KernelCounts kernel = {
+      .blocks = 2,
+      .read_sectors = 30,
+      .sites = {{.access = Access::load, .space = Space::global, .requests = 8, .cost = 40},
+                {.access = Access::store, .space = Space::global, .requests = 3, .cost = 6},
+                {.access = Access::load, .space = Space::shared, .cost = 12}}};
   GpuRates rates{.gpu = "G", .l2_bytes = 1e9, .sms = 4, .wavefronts = 1, .shortest = 0.1};
   const Bound l1 = bound_of({kernel}, rates);
   EXPECT_EQ(l1.limit, "L1 and shared memory");

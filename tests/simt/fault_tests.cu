@@ -293,9 +293,7 @@ TEST_F(Faults, WhatADeviceLacksIsAFault) {
 }
 
 TEST_F(Faults, TooMuchMemoryIsItsOwnError) {
-  std::size_t free_bytes = 0, total_bytes = 0;
-  STAGES_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-  EXPECT_THROW(DeviceArray<char>(free_bytes + 1), OutOfDeviceMemory);
+  EXPECT_THROW(DeviceArray<char>(free_device_bytes() + 1), OutOfDeviceMemory);
 }
 
 TEST_F(Faults, DeviceFunctionsOnTheHostAreErrors) {

@@ -108,7 +108,7 @@ TEST_F(MemoryFaults, CopiesWithTheWrongPointersAreRefused) {
   expect_mentions(refused(h.data(), d.data(), 20, cudaMemcpyDeviceToHost), {"20 bytes", "holds only 16"});
   expect_mentions(refused(d.data() + 1, h.data(), 16, cudaMemcpyHostToDevice), {"holds only 12"});
   expect_mentions(error_of([&] { STAGES_CUDA(cudaMemset(h.data(), 0, 4)); }), {"host memory"});
-  STAGES_CUDA(cudaMemcpy(h.data(), d.data(), 16, cudaMemcpyDefault));
+  STAGES_CUDA(cudaMemcpy(h.data(), d.data(), 16, cudaMemcpyDeviceToHost));
 }
 
 constexpr unsigned kOutOfBoundsLine = __LINE__ + 2;

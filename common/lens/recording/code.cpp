@@ -113,6 +113,17 @@ std::uint64_t program_begin() {
   return begin;
 }
 
+Loops::Loops(std::vector<Loop> loops) : loops_(std::move(loops)) {
+  std::sort(loops_.begin(), loops_.end(),
+            [](const Loop& a, const Loop& b) { return a.latch - a.head < b.latch - b.head; });
+}
+
+std::optional<std::uint64_t> Loops::latch(std::uint64_t from, std::uint64_t to) const {
+  for (const Loop& loop : loops_)
+    if (loop.head <= to && from <= loop.latch) return loop.latch;
+  return std::nullopt;
+}
+
 Loops loops_of(const void* function) {
   constexpr std::uint64_t kMost = 1 << 18;  // bytes of a kernel that are looked at
   const std::uint64_t begin = code_address(function);

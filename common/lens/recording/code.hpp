@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/lens/recording/reconverge.hpp"
-
 namespace stages::simt {
 
 /// Where this program begins in memory; code addresses count from there.
@@ -16,6 +14,23 @@ std::uint64_t program_begin();
 inline std::uint64_t code_address(const void* code) {
   return reinterpret_cast<std::uintptr_t>(code) - program_begin();
 }
+
+/// The loops of a kernel's code: [head, latch] of each, where the latch is the jump back to the head.
+class Loops {
+ public:
+  struct Loop {
+    std::uint64_t head = 0, latch = 0;
+  };
+  Loops() = default;
+  explicit Loops(std::vector<Loop> loops);
+
+  /// The latch that a lane passes on its way from `from` back to `to`: that of the smallest loop with both.
+  /// Nothing where it comes from elsewhere, such as another function.
+  std::optional<std::uint64_t> latch(std::uint64_t from, std::uint64_t to) const;
+
+ private:
+  std::vector<Loop> loops_;  ///< the smallest first
+};
 
 /// The loops of a function of this program. Throws Error where objdump is not there or cannot read the
 /// program.

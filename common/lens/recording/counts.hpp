@@ -48,6 +48,8 @@ struct SiteCounts {
 struct BarrierCounts {
   Where where;
   std::uint64_t times = 0;  ///< by blocks, or by warps
+
+  void add(const BarrierCounts& other) { times += other.times; }
 };
 
 /// Requests of the busiest warp, or block, of a launch and of the mean one; of launches, added up.
@@ -67,13 +69,10 @@ struct KernelCounts {
   Load warp, block;
   std::uint64_t launches = 0, blocks = 0, threads = 0;
   std::uint64_t read_sectors = 0;  ///< distinct ones that loads of global memory touched, launch by launch
-  std::vector<SiteCounts>
-      sites;  ///< in the order of the code; several of an instruction that touches several arrays
+  /// In the order of the code; several of an instruction that touches several arrays.
+  std::vector<SiteCounts> sites;
   std::vector<BarrierCounts> barriers;
 };
-
-/// The sites, those of one instruction, access and space added up, in their order.
-std::vector<SiteCounts> without_arrays(const std::vector<SiteCounts>& sites);
 
 /// Whether the kernels of this program were compiled so that they can be counted.
 bool has_hooks();

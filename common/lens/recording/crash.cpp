@@ -1,30 +1,17 @@
-#include "common/lens/recording/crash.hpp"
+// Crashes of kernels while the lens looks (recorder.hpp).
 
-#include <pthread.h>
 #include <ucontext.h>
 
 #include <array>
+#include <csignal>
 
 #include "common/lens/recording/recorder.hpp"
 
 namespace stages::simt {
 namespace {
 
-constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 constexpr std::size_t kStackBytes = 64 * 1024;
-
-int interrupt_signal() {
-  return SIGRTMIN + 5;  // not one of those by which batch systems and terminals end programs
-}
-
-struct Catching {
-  bool on = false;
-  std::array<struct sigaction, kCrashes.size() + 1> before{};
-};
-Catching& catching() {
-  static Catching instance;  // launches take turns
-  return instance;
-}
+bool g_catching = false;
 
 #if defined(__x86_64__)
 std::uint64_t code_of(const ucontext_t& context) {
@@ -48,42 +35,41 @@ void go_on(ucontext_t&, std::uint64_t, std::uint64_t) {}
 constexpr bool kKnown = false;
 #endif
 
-BlockRecorder* recorder() { return static_cast<BlockRecorder*>(t_local.observer); }
-
 /// Where the thread goes on, at the end of its fiber's stack.
-[[noreturn]] void land() { recorder()->end_after_crash(); }
+[[noreturn]] void land() { block_recorder()->end_after_crash(); }
 
 void on_signal(int signal, siginfo_t* info, void* given) {
   auto& context = *static_cast<ucontext_t*>(given);
-  const std::uint64_t stack_end = recorder() != nullptr ? recorder()->end_of_stack() : 0;
+  const std::uint64_t stack_end = block_recorder() != nullptr ? block_recorder()->end_of_stack() : 0;
   if (stack_end == 0) {  // no kernel's: the instruction runs again, and ends the program
     if (signal != interrupt_signal()) std::signal(signal, SIG_DFL);
     return;
   }
-  recorder()->note_crash({signal, code_of(context), reinterpret_cast<std::uintptr_t>(info->si_addr)});
+  block_recorder()->note_crash({signal, code_of(context), reinterpret_cast<std::uintptr_t>(info->si_addr)});
   go_on(context, reinterpret_cast<std::uintptr_t>(&land), stack_end);
 }
 
 }  // namespace
 
+int interrupt_signal() {
+  return SIGRTMIN + 5;  // not one of those by which batch systems and terminals end programs
+}
+
 void catch_crashes(bool on) {
-  Catching& c = catching();
-  if (!kKnown || on == c.on) return;
-  c.on = on;
+  if (!kKnown || on == g_catching) return;
+  g_catching = on;
+  static std::array<struct sigaction, 5> before;
   struct sigaction ours {};
   ours.sa_sigaction = on_signal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (std::size_t i = 0; i <= kCrashes.size(); ++i) {
-    const int signal = i < kCrashes.size() ? kCrashes[i] : interrupt_signal();
-    if (on) {
-      sigaction(signal, &ours, &c.before[i]);
-    } else {
-      sigaction(signal, &c.before[i], nullptr);
-    }
+  struct sigaction* next = before.data();
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, interrupt_signal()}) {
+    sigaction(signal, on ? &ours : next, on ? next : nullptr);
+    ++next;
   }
 }
 
-bool catching_crashes() { return catching().on; }
+bool catching_crashes() { return g_catching; }
 
 void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack) {
   if (stack) return;
@@ -93,9 +79,5 @@ void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack) {
   own.ss_size = kStackBytes;
   sigaltstack(&own, nullptr);
 }
-
-void interrupt(std::thread& thread) { pthread_kill(thread.native_handle(), interrupt_signal()); }
-
-bool is_interrupt(const Crash& crash) { return crash.signal == interrupt_signal(); }
 
 }  // namespace stages::simt

@@ -19,23 +19,19 @@ bool has_hooks() { return STAGES_LENS_HOOKS; }
 }  // namespace stages::simt
 
 using stages::simt::Access;
+using stages::simt::block_recorder;
 using stages::simt::t_local;
 
 namespace {
 
-/// Null: nobody is told. There is no other observer than this.
-inline stages::simt::BlockRecorder* recorder() {
-  return static_cast<stages::simt::BlockRecorder*>(t_local.observer);
-}
-
 inline void note(const volatile void* p, unsigned bytes, Access access, const void* code) {
-  if (recorder() != nullptr) [[unlikely]]
-    recorder()->note(p, bytes, access, code);
+  if (block_recorder() != nullptr) [[unlikely]]
+    block_recorder()->note(p, bytes, access, code);
 }
 
 /// A copy of a struct, or a call of memcpy: as instructions of up to 16 bytes, as its alignment allows.
 void note_range(const volatile void* p, std::size_t bytes, Access access, const void* code) {
-  if (recorder() == nullptr) return;
+  if (block_recorder() == nullptr) return;
   auto at = reinterpret_cast<std::uintptr_t>(p);
   while (bytes > 0) {
     std::size_t piece = 16;
@@ -52,11 +48,11 @@ void note_range(const volatile void* p, std::size_t bytes, Access access, const 
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
 #define STAGES_HOOK(NAME, BYTES, KIND) \
   void __tsan_##NAME(void* p) { note(p, BYTES, Access::KIND, __builtin_return_address(0)); }
-#define STAGES_VOLATILE_HOOK(NAME, BYTES, KIND)                \
-  void __tsan_volatile_##NAME(void* p) {                       \
-    if (recorder() != nullptr) [[unlikely]]                    \
-      recorder()->next_is_atomic(p, {.is_volatile = true});    \
-    note(p, BYTES, Access::KIND, __builtin_return_address(0)); \
+#define STAGES_VOLATILE_HOOK(NAME, BYTES, KIND)                   \
+  void __tsan_volatile_##NAME(void* p) {                          \
+    if (block_recorder() != nullptr) [[unlikely]]                 \
+      block_recorder()->next_is_atomic(p, {.is_volatile = true}); \
+    note(p, BYTES, Access::KIND, __builtin_return_address(0));    \
   }
 #define STAGES_HOOKS(BYTES)                         \
   STAGES_HOOK(read##BYTES, BYTES, load)             \
@@ -67,10 +63,10 @@ void note_range(const volatile void* p, std::size_t bytes, Access access, const 
   STAGES_VOLATILE_HOOK(write##BYTES, BYTES, store)
 
 // The order of memory is the strictest, whatever was asked for.
-#define STAGES_ATOMIC_CHANGE(BITS, T, NAME)                 \
+#define STAGES_ATOMIC_CHANGE(BITS, T, NAME, BUILTIN)        \
   T __tsan_atomic##BITS##_##NAME(volatile T* p, T v, int) { \
     t_local.in_atomic = false;                              \
-    return __atomic_##NAME(p, v, __ATOMIC_SEQ_CST);         \
+    return __atomic_##BUILTIN(p, v, __ATOMIC_SEQ_CST);      \
   }
 #define STAGES_ATOMIC_COMPARE(BITS, T, NAME)                                                       \
   bool __tsan_atomic##BITS##_compare_exchange_##NAME(volatile T* p, T* expected, T v, int, int) {  \
@@ -86,16 +82,13 @@ void note_range(const volatile void* p, std::size_t bytes, Access access, const 
     note(p, sizeof(T), Access::store, __builtin_return_address(0));                        \
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                              \
   }                                                                                        \
-  T __tsan_atomic##BITS##_exchange(volatile T* p, T v, int) {                              \
-    t_local.in_atomic = false;                                                             \
-    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                    \
-  }                                                                                        \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_add)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_sub)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_and)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_or)                                                  \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_xor)                                                 \
-  STAGES_ATOMIC_CHANGE(BITS, T, fetch_nand)                                                \
+  STAGES_ATOMIC_CHANGE(BITS, T, exchange, exchange_n)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_add, fetch_add)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_sub, fetch_sub)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_and, fetch_and)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_or, fetch_or)                                        \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_xor, fetch_xor)                                      \
+  STAGES_ATOMIC_CHANGE(BITS, T, fetch_nand, fetch_nand)                                    \
   STAGES_ATOMIC_COMPARE(BITS, T, strong)                                                   \
   STAGES_ATOMIC_COMPARE(BITS, T, weak)
 

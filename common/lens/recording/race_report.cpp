@@ -5,7 +5,7 @@
 
 #include "common/lens/recording/code.hpp"
 #include "common/lens/recording/races.hpp"
-#include "common/simt/grid_run.hpp"
+#include "common/simt/block_runner.hpp"
 
 namespace stages::simt {
 namespace {
@@ -94,21 +94,17 @@ const char* verb_of(Access access) {
   return access == Access::load ? "reads" : access == Access::store ? "writes" : "changes atomically";
 }
 
-std::string place_of(const Race& race) {
-  return fmt::format("byte {} of {}", race.offset,
-                     race.shared      ? std::string("shared memory")
-                     : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
-                                      : std::string("global memory"));
-}
-
 std::string text_of(const Race& race) {
   const auto side = [](const RaceAccess& a) {
     if (a.code == 0) return fmt::format("a copy or cudaMemset on a stream {}", verb_of(a.access));
     return fmt::format("block {} thread {} {} at {}", coordinates(a.block), coordinates(a.thread),
                        verb_of(a.access), line_of(a.code));
   };
-  return fmt::format("a race: {} hazard at {}: {}, and {}; missing: {}", kind_of(race), place_of(race),
-                     side(race.first), side(race.second), race.missing);
+  const std::string where = race.shared      ? "shared memory"
+                            : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
+                                             : "global memory";
+  return fmt::format("a race: {} hazard at byte {} of {}: {}, and {}; missing: {}", kind_of(race),
+                     race.offset, where, side(race.first), side(race.second), race.missing);
 }
 
 }  // namespace stages::simt

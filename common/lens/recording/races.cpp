@@ -26,11 +26,6 @@ bool find_in(Race& race, std::uint64_t address, const Arrays& arrays) {
   return false;
 }
 
-uint3 coordinates(std::uint64_t number, dim3 of) {
-  return {static_cast<unsigned>(number % of.x), static_cast<unsigned>(number / of.x % of.y),
-          static_cast<unsigned>(number / of.x / of.y)};
-}
-
 }  // namespace
 
 // ---- launches and blocks ----------------------------------------------------------------------------------
@@ -72,28 +67,24 @@ void RaceDetector::copy(Span memory, Access access, const void* stream, const St
   const auto look = [&](const Epoch& e, std::uint64_t address) {
     if (e.phase == 0 || before_launch(e.phase) || (access == Access::load && e.access == Access::load))
       return;
-    Race race;
-    race.first = {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
-    race.second.access = access;
-    race.missing = kBetweenStreams;
-    race.apart = 2;
-    race.times = 1;
+    Race race{.first = {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}},
+              .second = {.access = access},
+              .missing = kBetweenStreams,
+              .apart = 2,
+              .times = 1};
     find_in(race, address, global_memory());
     report(std::move(race));
   };
-  for (std::uint64_t number = memory.begin / kPageBytes; number * kPageBytes < memory.begin + memory.bytes;
-       ++number) {
-    const auto found = pages_.find(number);
-    if (found == pages_.end() || !found->second->used) continue;
-    for (std::uint64_t i = 0; i < found->second->cells.size(); ++i) {
-      const std::uint64_t address = number * kPageBytes + i * found->second->unit;
+  each_page(memory, [&](std::uint64_t number, const Page& page) {
+    for (std::uint64_t i = 0; page.used && i < page.cells.size(); ++i) {
+      const std::uint64_t address = number * kPageBytes + i * page.unit;
       if (!memory.holds(address)) continue;
-      const Cell& cell = found->second->cells[i];
+      const Cell& cell = page.cells[i];
       look(cell.store, address);
       for (const Epoch& e : cell.atomic) look(e, address);
       for (const Epoch& e : cell.load) look(e, address);
     }
-  }
+  });
   for (const auto& [other, epoch] : copied_)
     if (const std::uint64_t both = std::max(other.begin, memory.begin);
         other.holds(both) && memory.holds(both))
@@ -103,37 +94,38 @@ void RaceDetector::copy(Span memory, Access access, const void* stream, const St
     return c.first.begin == memory.begin && c.first.bytes <= memory.bytes && c.second.access == access &&
            before_launch(c.second.phase);
   });
-  Epoch now;
-  now.phase = phase_;
-  now.access = access;
-  copied_.emplace_back(memory, now);
+  copied_.emplace_back(memory, Epoch{.phase = phase_, .access = access});
 }
 
-void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
+template <class Visit>
+void RaceDetector::each_page(Span memory, Visit visit) {
+  for (std::uint64_t n = memory.begin / kPageBytes; n * kPageBytes < memory.begin + memory.bytes; ++n)
+    if (const auto found = pages_.find(n); found != pages_.end()) visit(n, *found->second);
+}
+
+void RaceDetector::forget(Span memory) {
   settle();
-  for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
-    const auto found = pages_.find(number);
-    if (found == pages_.end() || !found->second->used) continue;
-    Page& page = *found->second;
+  const std::uint64_t end = memory.begin + memory.bytes;
+  each_page(memory, [&](std::uint64_t number, Page& page) {
+    if (!page.used) return;
     const std::uint64_t first = number * kPageBytes;
-    page.used = first < begin || first + kPageBytes > begin + bytes;
-    const std::uint64_t from = std::max(begin, first) - first;
-    const std::uint64_t to = std::min(begin + bytes, first + kPageBytes) - first;
+    page.used = first < memory.begin || first + kPageBytes > end;
+    const std::uint64_t from = std::max(memory.begin, first) - first;
+    const std::uint64_t to = std::min(end, first + kPageBytes) - first;
     std::fill(page.cells.begin() + static_cast<std::ptrdiff_t>(from / page.unit),
               page.cells.begin() + static_cast<std::ptrdiff_t>((to + page.unit - 1) / page.unit), Cell{});
-  }
+  });
 }
 
-void RaceDetector::give_back(std::uint64_t begin, std::uint64_t bytes) {
-  forget(begin, bytes);
+void RaceDetector::give_back(Span memory) {
+  forget(memory);
   recent_.fill({});
-  std::erase_if(copied_, [&](const Copied& c) { return c.first.begin - begin < bytes; });
-  for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
-    const auto found = pages_.find(number);
-    if (found == pages_.end() || found->second->used) continue;
-    cells_ -= found->second->cells.size();
-    pages_.erase(found);
-  }
+  std::erase_if(copied_, [&](const Copied& c) { return memory.holds(c.first.begin); });
+  each_page(memory, [&](std::uint64_t number, const Page& page) {
+    if (page.used) return;
+    cells_ -= page.cells.size();
+    pages_.erase(number);
+  });
 }
 
 void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned threads) {
@@ -148,8 +140,8 @@ void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned thre
   block.near.assign(threads, {});
   block.far.assign(threads, {});
   block.any_far = false;
-  for (const auto& [begin, bytes] : block.shared)
-    if (bytes > 0) forget(begin, bytes);
+  for (const Span& shared : block.shared)
+    if (shared.bytes > 0) forget(shared);
 }
 
 // ---- accesses ---------------------------------------------------------------------------------------------
@@ -179,17 +171,15 @@ RaceDetector::Page* RaceDetector::page_of(std::uint64_t address, std::uint64_t c
 
 void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, unsigned bytes, Access access,
                           const AtomicHow* how, std::uint64_t code) {
-  if (block.own.holds(address)) return;
   if (!pending_.empty() && (access != Access::store || pending_.back().race.second.code != code ||
                             pending_.back().by != std::pair<const Block*, unsigned>(&block, thread)))
     settle();
-  Epoch now;
-  now.phase = phase_;
-  now.block = static_cast<std::uint32_t>(block.number);
-  now.clock = block.clock[thread];
-  now.code = static_cast<std::uint32_t>(code);
+  Epoch now{.phase = phase_,
+            .block = static_cast<std::uint32_t>(block.number),
+            .clock = block.clock[thread],
+            .code = static_cast<std::uint32_t>(code),
+            .access = access};
   now.thread = thread & 0x7fffu;
-  now.access = access;
   Block::Near& near = block.near[thread];
   if (how != nullptr && how->read_only) {
     now.size = kReadOnly;
@@ -263,14 +253,11 @@ bool RaceDetector::check(const Epoch& before, const Block& block, unsigned threa
   if (before.atomic != 0 && now.atomic != 0 && reach(before.atomic, now.atomic, same_block) &&
       same_size(before, now) && !(before.bare && now.bare))
     return true;
-  Race race;
   const auto side = [&](const Epoch& e) -> RaceAccess {
     if (e.phase < first_phase_) return {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
-    return {e.code, e.access, coordinates(e.block, grid_->grid), coordinates(e.thread, grid_->block)};
+    return {e.code, e.access, place_in(grid_->grid, e.block), place_in(grid_->block, e.thread)};
   };
-  race.first = side(before);
-  race.second = side(now);
-  race.times = 1;
+  Race race{.first = side(before), .second = side(now), .times = 1};
   race.shared = find_in(race, address, block.shared);
   race.apart = !same_block ? 2 : before.thread / kLanes != now.thread / kLanes ? 1 : 0;
   const auto key = std::tuple(race.first.code, race.second.code, race.shared);

@@ -22,7 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/lens/recording/reconverge.hpp"
+#include "common/lens/recording/request.hpp"
 #include "common/simt/launch.hpp"
 
 namespace stages::simt {
@@ -62,8 +62,6 @@ inline constexpr const char* kBetweenStreams =
 
 /// "write-after-write", ..., as compute-sanitizer has it.
 std::string kind_of(const Race& race);
-/// "byte 4 of shared memory".
-std::string place_of(const Race& race);
 /// "reads".
 const char* verb_of(Access access);
 
@@ -81,9 +79,9 @@ class RaceDetector {
   void copy(Span memory, Access access, const void* stream, const StreamClock& before);
 
   /// Memory begins anew: what was done to it before is forgotten.
-  void forget(std::uint64_t begin, std::uint64_t bytes);
+  void forget(Span memory);
   /// The same, and the room for it is needed no more.
-  void give_back(std::uint64_t begin, std::uint64_t bytes);
+  void give_back(Span memory);
 
   /// Of all blocks of the launch that run at the time.
   struct Block {
@@ -113,7 +111,6 @@ class RaceDetector {
     std::vector<Far> far;
     bool any_far = false;
     std::array<Span, 2> shared{};
-    Span own;  ///< other variables of the OS thread
   };
   void begin_block(Block& block, std::uint64_t number, unsigned threads);
 
@@ -178,6 +175,9 @@ class RaceDetector {
 
   /// Of the memory at the address; null where there is no room to note what the instruction `code` does.
   Page* page_of(std::uint64_t address, std::uint64_t code);
+  /// Calls visit(page's number, page) for each page of this memory that there is.
+  template <class Visit>
+  void each_page(Span memory, Visit visit);
   static std::size_t most_cells();
   bool ordered(const Epoch& before, const Block& block, unsigned thread) const;
   static bool knows(const Knowledge& known, const Epoch& before);

@@ -1,6 +1,11 @@
-#include "common/lens/recording/reconverge.hpp"
+// How the lanes of a warp come together in requests: by thread frontiers (docs/lens.md). The executor runs
+// lanes one after another, so what each did between two meetings is a list, and the lists are merged here. A
+// lane that goes back to the head of a loop stands, until it does, at the loop's last address (the latch),
+// where the others that are in the loop come to.
 
 #include <algorithm>
+
+#include "common/lens/recording/tracer.hpp"
 
 namespace stages::simt {
 namespace {
@@ -42,18 +47,8 @@ struct Front {
 
 }  // namespace
 
-Loops::Loops(std::vector<Loop> loops) : loops_(std::move(loops)) {
-  std::sort(loops_.begin(), loops_.end(),
-            [](const Loop& a, const Loop& b) { return a.latch - a.head < b.latch - b.head; });
-}
-
-std::optional<std::uint64_t> Loops::latch(std::uint64_t from, std::uint64_t to) const {
-  for (const Loop& loop : loops_)
-    if (loop.head <= to && from <= loop.latch) return loop.latch;
-  return std::nullopt;
-}
-
-void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, RequestSink& sink) {
+void Tracer::reconverge(std::array<LaneEvents, kLanes>& lanes) {
+  const Loops& loops = launch_->loops;
   std::array<std::uint64_t, kLanes> place;
   bool waiting = false;  // for more of a lane that is open
   // Lanes that go on together mostly do so to the same place: that from this code to that.
@@ -117,7 +112,7 @@ void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, Reque
         look(i);
         next.add(i, place[i]);
       });
-      sink.take(request);
+      take(request);
     }
     if (next.place < front.behind) {  // the others still stand behind
       next.behind = std::min(next.behind, front.behind);

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <csignal>
+#include <map>
+#include <mutex>
+#include <unordered_map>
 
 #include "common/lens/recording/code.hpp"
 #include "common/matrix/error.hpp"
@@ -17,60 +21,163 @@ void join(StreamClock& into, const StreamClock& other) {
   }
 }
 
-}  // namespace
+/// Of the process: begin_counting(), begin_races() and STAGES_RACES=1 have it observe.
+class Recorder final : public Observer {
+ public:
+  struct Looking {
+    RaceDetector detector;
+    bool collected = false;                    ///< races are kept; otherwise work that has one is a fault
+    std::map<const void*, StreamClock> known;  ///< at the host, on a stream, at an event
+    const void* working = nullptr;             ///< the stream of the work at hand
+    StreamClock& clock() { return known[working]; }
+  };
+  bool counting = false;
+  std::vector<KernelCounts> kernels;  ///< in the order of first launches
+  std::unique_ptr<Looking> looking;   ///< null: races are not looked for
 
-Recorder& Recorder::of_process() {
+  /// From here on, as these two say.
+  void begin_or_end(bool catches_crashes) {
+    catch_crashes(catches_crashes);
+    set_observer(counting || looking ? this : nullptr);
+  }
+
+  void order(const void* after, const void* before) override {
+    if (looking) join(looking->known[after], looking->known[before]);
+  }
+
+  void order_host_after_all() override {
+    if (!looking) return;
+    StreamClock& host = looking->known[&kHost];
+    for (const auto& [which, clock] : looking->known) join(host, clock);
+  }
+
+  bool forget(const void* which) override {
+    if (!looking) return true;
+    // Another stream may get the same handle. That comes after this one's work only if the host does.
+    StreamClock& host = looking->known[&kHost];
+    const auto clock = looking->known.find(which);
+    if (clock == looking->known.end()) return true;
+    if (const auto last = clock->second.find(which);
+        last != clock->second.end() && host[which] < last->second)
+      return false;
+    looking->known.erase(clock);
+    return true;
+  }
+
+  void forget_memory(Span memory) override {
+    if (looking) looking->detector.give_back(memory);
+  }
+
+  void begin_work(const void* stream) override {
+    if (looking) looking->working = stream;
+  }
+
+  void copy(const void* to, const void* from, std::size_t bytes) override {
+    if (!looking) return;
+    for (const auto& [side, access] : {std::pair{from, Access::load}, std::pair{to, Access::store}})
+      if (side != nullptr)
+        looking->detector.copy({reinterpret_cast<std::uintptr_t>(side), bytes}, access, looking->working,
+                               looking->clock());
+  }
+
+  void begin_launch(const Grid& grid) override {
+    if (counting) {
+      auto loops = loops_.find(grid.kernel);
+      if (loops == loops_.end()) loops = loops_.emplace(grid.kernel, loops_of(grid.kernel)).first;
+      launch_ = {.loops = loops->second, .arrays = global_memory()};
+      launch_.read.resize(launch_.arrays.size());
+      auto kernel = std::ranges::find(kernels, grid.kernel, &KernelCounts::kernel);
+      if (kernel == kernels.end()) kernel = kernels.insert(kernel, KernelCounts{.kernel = grid.kernel});
+      launch_.kernel = &*kernel;
+      grid_ = &grid;
+    }
+    if (looking) looking->detector.begin_launch(grid, looking->working, looking->clock());
+  }
+
+  void end_launch() override {
+    if (!counting) return;
+    KernelCounts& kernel = *launch_.kernel;
+    const std::uint64_t blocks = grid_->blocks(), threads = grid_->threads_of_block();
+    ++kernel.launches;
+    kernel.blocks += blocks;
+    kernel.threads += blocks * threads;
+    const double of_block = static_cast<double>(launch_.requests.all) / static_cast<double>(blocks);
+    kernel.block.add({static_cast<double>(launch_.requests.of_block), of_block});
+    kernel.warp.add({static_cast<double>(launch_.requests.of_warp),
+                     of_block / static_cast<double>((threads + kLanes - 1) / kLanes)});
+    for (const auto& bits : launch_.read)
+      for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
+  }
+
+  std::string end_work() override {
+    if (!looking) return "";
+    RaceDetector& detector = looking->detector;
+    detector.settle();
+    looking->clock()[looking->working] = detector.phase();
+    if (looking->collected) return "";
+    if (!detector.shortage().empty()) return detector.shortage();
+    const std::vector<Race> found = detector.take();
+    if (found.empty()) return "";
+    return text_of(found.front()) +
+           (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
+  }
+
+  bool one_at_a_time() const override { return looking != nullptr; }
+
+  BlockObserver* of_blocks(BlockRunner& runner) override {
+    const std::lock_guard lock(mutex_);
+    BlockRecorder& recorder = of_blocks_.try_emplace(&runner, runner).first->second;
+    recorder.begin_launch(looking ? &looking->detector : nullptr, counting ? &launch_ : nullptr);
+    return &recorder;
+  }
+
+  bool interrupt(std::thread& hanging) override {
+    return catching_crashes() && pthread_kill(hanging.native_handle(), interrupt_signal()) == 0;
+  }
+
+ private:
+  std::unordered_map<const void*, Loops> loops_;  ///< by kernel
+  const Grid* grid_ = nullptr;
+  LaunchCounts launch_;
+  std::mutex mutex_;  ///< of:
+  std::map<const BlockRunner*, BlockRecorder> of_blocks_;
+};
+
+Recorder& recorder() {
   // Never destroyed: a program may hold streams in statics that end after this one would.
   static Recorder* const instance = new Recorder;
   return *instance;
 }
 
+}  // namespace
+
 /// STAGES_RACES=1: every launch is looked at, and a race is a fault.
 Observer* observer_of_races() {
-  Recorder& all = Recorder::of_process();
-  if (!all.looking_) all.looking_ = std::make_unique<Recorder::Looking>();
-  return has_hooks() ? &all : nullptr;
-}
-
-// ---- from when on, and what was found ---------------------------------------------------------------------
-
-void Recorder::begin_or_end(bool catches_crashes) {
-  catch_crashes(catches_crashes);
-  set_observer(counting_ || looking_ ? this : nullptr);
+  if (!recorder().looking) recorder().looking = std::make_unique<Recorder::Looking>();
+  return has_hooks() ? &recorder() : nullptr;
 }
 
 void begin_counting() {
-  Recorder& all = Recorder::of_process();
-  all.kernels_.clear();
-  all.counting_ = true;
-  all.begin_or_end(true);
+  recorder().kernels.clear();
+  recorder().counting = true;
+  recorder().begin_or_end(true);
 }
 
 std::vector<KernelCounts> end_counting() {
-  Recorder& all = Recorder::of_process();
-  all.counting_ = false;
-  all.begin_or_end(false);
-  std::vector<KernelCounts> found;
-  for (CountedKernel& kernel : all.kernels_) {
-    for (const auto& [key, site] : kernel.sites) kernel.counts.sites.push_back(site);
-    for (const auto& [key, barrier] : kernel.barriers) kernel.counts.barriers.push_back(barrier);
-    found.push_back(std::move(kernel.counts));
-  }
-  all.kernels_.clear();
-  return found;
+  recorder().counting = false;
+  recorder().begin_or_end(false);
+  return std::exchange(recorder().kernels, {});
 }
 
 void begin_races(bool collected) {
-  Recorder& all = Recorder::of_process();
-  all.looking_ = std::make_unique<Recorder::Looking>();
-  all.looking_->collected = collected;
-  all.begin_or_end(collected);
+  recorder().looking = std::make_unique<Recorder::Looking>();
+  recorder().looking->collected = collected;
+  recorder().begin_or_end(collected);
 }
 
 RaceFindings end_races() {
-  Recorder& all = Recorder::of_process();
-  const std::unique_ptr<Recorder::Looking> looking = std::move(all.looking_);
-  all.begin_or_end(false);
+  const std::unique_ptr<Recorder::Looking> looking = std::move(recorder().looking);
+  recorder().begin_or_end(false);
   RaceFindings found;
   if (!looking) return found;
   found.races = looking->detector.take();
@@ -82,127 +189,27 @@ RaceFindings end_races() {
   return found;
 }
 
-// ---- what the host tells ----------------------------------------------------------------------------------
-
-void Recorder::order(const void* after, const void* before) {
-  if (looking_) join(looking_->known[after], looking_->known[before]);
-}
-
-void Recorder::order_host_after_all() {
-  if (!looking_) return;
-  StreamClock& host = looking_->known[&kHost];
-  for (const auto& [which, clock] : looking_->known) join(host, clock);
-}
-
-bool Recorder::forget(const void* which) {
-  if (!looking_) return true;
-  // Another stream may get the same handle. That comes after this one's work only if the host does.
-  StreamClock& host = looking_->known[&kHost];
-  const auto clock = looking_->known.find(which);
-  if (clock == looking_->known.end()) return true;
-  if (const auto last = clock->second.find(which); last != clock->second.end() && host[which] < last->second)
-    return false;
-  looking_->known.erase(clock);
-  return true;
-}
-
-void Recorder::forget_memory(Span memory) {
-  if (looking_) looking_->detector.give_back(memory.begin, memory.bytes);
-}
-
-void Recorder::begin_work(const void* stream) {
-  if (looking_) looking_->working = stream;
-}
-
-void Recorder::copy(const void* to, const void* from, std::size_t bytes) {
-  if (!looking_) return;
-  for (const auto& [side, access] : {std::pair{from, Access::load}, std::pair{to, Access::store}})
-    if (side != nullptr)
-      looking_->detector.copy({reinterpret_cast<std::uintptr_t>(side), bytes}, access, looking_->working,
-                              looking_->known[looking_->working]);
-}
-
-void Recorder::begin_launch(const Grid& grid) {
-  if (counting_) {
-    auto loops = loops_.find(grid.kernel);
-    if (loops == loops_.end()) loops = loops_.emplace(grid.kernel, loops_of(grid.kernel)).first;
-    launch_ = {.loops = loops->second, .arrays = global_memory()};
-    launch_.read.resize(launch_.arrays.size());
-    auto kernel = std::find_if(kernels_.begin(), kernels_.end(),
-                               [&](const CountedKernel& k) { return k.counts.kernel == grid.kernel; });
-    if (kernel == kernels_.end()) {
-      kernel = kernels_.emplace(kernel);
-      kernel->counts.kernel = grid.kernel;
-    }
-    launch_.kernel = &*kernel;
-    grid_ = &grid;
-  }
-  if (looking_) looking_->detector.begin_launch(grid, looking_->working, looking_->known[looking_->working]);
-}
-
-void Recorder::add(Tracer& tracer) {
-  const std::lock_guard lock(launch_mutex_);
-  tracer.end_launch(launch_);
-}
-
-void Recorder::end_launch() {
-  if (!counting_) return;
-  KernelCounts& kernel = launch_.kernel->counts;
-  const std::uint64_t blocks = grid_->blocks(), threads = grid_->threads_of_block();
-  ++kernel.launches;
-  kernel.blocks += blocks;
-  kernel.threads += blocks * threads;
-  const double of_block = static_cast<double>(launch_.requests.all) / static_cast<double>(blocks);
-  kernel.block.add({static_cast<double>(launch_.requests.of_block), of_block});
-  kernel.warp.add({static_cast<double>(launch_.requests.of_warp),
-                   of_block / static_cast<double>((threads + kLanes - 1) / kLanes)});
-  for (const auto& bits : launch_.read)
-    for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
-}
-
-std::string Recorder::end_work() {
-  if (!looking_) return "";
-  RaceDetector& detector = looking_->detector;
-  detector.settle();
-  looking_->known[looking_->working][looking_->working] = detector.phase();
-  if (looking_->collected) return "";
-  if (!detector.shortage().empty()) return detector.shortage();
-  const std::vector<Race> found = detector.take();
-  if (found.empty()) return "";
-  return text_of(found.front()) +
-         (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
-}
-
-std::unique_ptr<BlockObserver> Recorder::of_blocks(BlockRunner& runner) {
-  return std::make_unique<BlockRecorder>(*this, runner);
-}
-
-bool Recorder::interrupt(std::thread& hanging) {
-  if (catching_crashes()) simt::interrupt(hanging);
-  return catching_crashes();
-}
-
 // ---- what happens in a block ------------------------------------------------------------------------------
 
-void BlockRecorder::begin_launch() {
+void BlockRecorder::begin_launch(RaceDetector* races, LaunchCounts* counts) {
   stop_ = &runner_.launch().stop;
-  races_ = all_.races();
-  counting_ = all_.launch() != nullptr;
-  if (counting_) tracer_.begin_launch(*all_.launch(), runner_.threads());
+  races_ = races;
+  counting_ = counts != nullptr;
+  if (counting_) tracer_.begin_launch(*counts, runner_.threads());
   if (catching_crashes()) prepare_for_crashes(signal_stack_);
 }
 
 void BlockRecorder::end_launch() {
-  if (counting_) all_.add(tracer_);
+  if (counting_) tracer_.end_launch();
 }
 
 void BlockRecorder::begin_block(std::uint64_t number, Span own, Span fixed, Span dynamic) {
   left_at_ = 0;
   last_code_ = nullptr;
-  if (counting_) tracer_.begin_block(own, dynamic, fixed);
+  own_ = own;
+  if (counting_) tracer_.begin_block(dynamic, fixed);
   if (!races_) return;
   clocks_.shared = {fixed, dynamic};
-  clocks_.own = own;
   races_->begin_block(clocks_, number, runner_.threads());
 }
 
@@ -214,7 +221,7 @@ void BlockRecorder::end_block(bool dropped) {
 void BlockRecorder::enter(unsigned thread, Span stack) {
   running_ = thread;
   stack_ = stack;
-  if (counting_) tracer_.enter(thread, stack);
+  if (counting_) tracer_.enter(thread);
 }
 
 void BlockRecorder::exit(unsigned thread, bool last_of_warp) {
@@ -245,10 +252,20 @@ void BlockRecorder::meet(unsigned warp, unsigned lanes, bool all, Where at) {
   }
 }
 
+void BlockRecorder::take(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
+                         const void* code) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  if (stack_.holds(address) || own_.holds(address)) return;
+  if (races_) races_->access(clocks_, running_, address, bytes, access, how, code_address(code));
+  if (!counting_) return;
+  if (access == Access::atomic)
+    access = static_cast<Access>(static_cast<int>(access) + static_cast<int>(how->way));
+  while (!tracer_.note(address, code, bytes, access)) make_room();
+}
+
 void BlockRecorder::change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) {
   last_code_ = code;
-  if (races_) look_for_race(p, bytes, Access::atomic, &how, code);
-  count(p, bytes, static_cast<Access>(static_cast<int>(Access::atomic) + static_cast<int>(how.way)), code);
+  take(p, bytes, Access::atomic, &how, code);
 }
 
 void BlockRecorder::fence(Scope scope) {
@@ -265,21 +282,7 @@ void BlockRecorder::note(const volatile void* p, unsigned bytes, Access access, 
     leave(code_address(code));
   const bool atomic = next_atomic_.first == p;
   next_atomic_.first = nullptr;
-  if (races_) look_for_race(p, bytes, access, atomic ? &next_atomic_.second : nullptr, code);
-  count(p, bytes, access, code);
-}
-
-void BlockRecorder::look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
-                                  const void* code) {
-  const auto address = reinterpret_cast<std::uintptr_t>(p);
-  if (!stack_.holds(address))
-    races_->access(clocks_, running_, address, bytes, access, how, code_address(code));
-}
-
-void BlockRecorder::count(const volatile void* p, unsigned bytes, Access access, const void* code) {
-  if (!counting_) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(p);
-  while (!tracer_.note(address, code, bytes, access)) make_room();
+  take(p, bytes, access, atomic ? &next_atomic_.second : nullptr, code);
 }
 
 // The running thread has done so much since its warp met that there is no room to note more. The others of
@@ -325,12 +328,13 @@ void BlockRecorder::end_after_crash() {
   GridRun& launch = runner_.launch();
   // The fault is told at once: to find the line may take longer than the watchdog waits.
   Fault none = Fault::none;
-  const bool first = !is_interrupt(crash_) && launch.stop.compare_exchange_strong(none, Fault::device);
+  const bool interrupted = crash_.signal == interrupt_signal();
+  const bool first = !interrupted && launch.stop.compare_exchange_strong(none, Fault::device);
   const std::uint64_t here = code_address(reinterpret_cast<const void*>(crash_.code)) + 1;
   // A function of the system has no line; then it is that of the last access, if there was one.
   const bool known = own_line(here).has_value() || last_code_ == nullptr;
   const std::uint64_t code = known ? here : code_address(last_code_);
-  if (is_interrupt(crash_)) leave(code);
+  if (interrupted) leave(code);
   const std::uint64_t guard = runner_.stack_of_fiber().begin;
   std::string what = fmt::format("a crash: it touches address {:#x}, where it has no memory", crash_.address);
   if (crash_.signal == SIGFPE) what = "a crash: an integer is divided by zero";

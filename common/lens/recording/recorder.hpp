@@ -1,16 +1,12 @@
 #pragma once
 // The lens as an observer of the executor: counts what kernels do, and looks for races, or does one of the two.
+// Here is what happens in blocks; what the host tells is in recorder.cpp.
 
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
-#include "common/lens/recording/crash.hpp"
 #include "common/lens/recording/races.hpp"
 #include "common/lens/recording/tracer.hpp"
 #include "common/simt/block_runner.hpp"
@@ -18,60 +14,33 @@
 
 namespace stages::simt {
 
-class Recorder final : public Observer {
- public:
-  /// The process's: begin_counting(), begin_races() and STAGES_RACES=1 have it observe.
-  static Recorder& of_process();
+// ---- crashes: while the lens looks, a kernel that crashes or never ends is a fault of its launch, so that
+// what was counted until then is kept. A signal's handler lets the thread go on in
+// BlockRecorder::end_after_crash.
 
-  void order(const void* after, const void* before) override;
-  void order_host_after_all() override;
-  bool forget(const void* which) override;
-  void forget_memory(Span memory) override;
-  void begin_work(const void* stream) override;
-  void copy(const void* to, const void* from, std::size_t bytes) override;
-  void begin_launch(const Grid& grid) override;
-  void end_launch() override;
-  std::string end_work() override;
-  bool one_at_a_time() const override { return races() != nullptr; }
-  std::unique_ptr<BlockObserver> of_blocks(BlockRunner& runner) override;
-  bool interrupt(std::thread& hanging) override;
-
-  /// Null: races are not looked for.
-  RaceDetector* races() const { return looking_ ? &looking_->detector : nullptr; }
-  /// Null: nothing is counted.
-  const LaunchCounts* launch() const { return counting_ ? &launch_ : nullptr; }
-  /// Adds what one OS thread counted of the launch.
-  void add(Tracer& tracer);
-
- private:
-  struct Looking {
-    RaceDetector detector;
-    bool collected = false;                    ///< races are kept; otherwise work that has one is a fault
-    std::map<const void*, StreamClock> known;  ///< at the host, on a stream, at an event
-    const void* working = nullptr;             ///< the stream of the work at hand
-  };
-  friend Observer* observer_of_races();
-  friend void begin_counting();
-  friend std::vector<KernelCounts> end_counting();
-  friend void begin_races(bool collected);
-  friend RaceFindings end_races();
-  void begin_or_end(bool catches_crashes);
-
-  bool counting_ = false;
-  std::vector<CountedKernel> kernels_;            ///< in the order of first launches
-  std::unordered_map<const void*, Loops> loops_;  ///< by kernel
-  const Grid* grid_ = nullptr;
-  LaunchCounts launch_;
-  std::mutex launch_mutex_;
-  std::unique_ptr<Looking> looking_;
+/// What a signal says of the thread that it came to.
+struct Crash {
+  int signal = 0;
+  std::uint64_t code = 0;     ///< where the thread was
+  std::uint64_t address = 0;  ///< that it touched, where it was that
 };
+
+/// On: crashes inside kernels are caught from here on; off: signals do again what they did before. Does
+/// nothing for processors whose registers it does not know (x86-64 and AArch64 are known).
+void catch_crashes(bool on);
+bool catching_crashes();
+/// To be called by an OS thread before it runs blocks: a stack for the handlers, kept in `stack`.
+void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack);
+/// By which the kernel of an OS thread is ended, wherever it is.
+int interrupt_signal();
 
 /// Of the blocks of one OS thread.
 class BlockRecorder final : public BlockObserver {
  public:
-  BlockRecorder(Recorder& all, BlockRunner& runner) : all_(all), runner_(runner) {}
+  explicit BlockRecorder(BlockRunner& runner) : runner_(runner) {}
 
-  void begin_launch() override;
+  /// Null: races are not looked for, or nothing is counted.
+  void begin_launch(RaceDetector* races, LaunchCounts* counts);
   void end_launch() override;
   void begin_block(std::uint64_t number, Span own, Span fixed, Span dynamic) override;
   void end_block(bool dropped) override;
@@ -95,9 +64,9 @@ class BlockRecorder final : public BlockObserver {
   [[noreturn]] void end_after_crash();
 
  private:
-  void count(const volatile void* p, unsigned bytes, Access access, const void* code);
-  void look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
-                     const void* code);
+  /// `how`: of what is more than a plain load or store.
+  [[gnu::always_inline]] inline void take(const volatile void* p, unsigned bytes, Access access,
+                                          const AtomicHow* how, const void* code);
   void make_room();
   void put_together(unsigned warp);
   void put_all_together();
@@ -109,16 +78,19 @@ class BlockRecorder final : public BlockObserver {
   unsigned running_ = 0;  ///< the thread that runs, ...
   bool counting_ = false;
   Span stack_;                       ///< ... its stack, ...
+  Span own_;                         ///< (other variables of the OS thread that are no shared memory)
   const void* last_code_ = nullptr;  ///< ... and where its last access was
   std::pair<const volatile void*, AtomicHow> next_atomic_{};
   RaceDetector::Block clocks_;
 
-  Recorder& all_;
   BlockRunner& runner_;
   Tracer tracer_;
   Crash crash_;
   std::uint64_t left_at_ = 0;  ///< the code at which the running thread was ended; 0: it was not
   std::unique_ptr<std::byte[]> signal_stack_;
 };
+
+/// Of the thread that runs; null: nobody is told. There is no other observer than this.
+inline BlockRecorder* block_recorder() { return static_cast<BlockRecorder*>(t_local.observer); }
 
 }  // namespace stages::simt

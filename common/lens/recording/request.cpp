@@ -50,15 +50,6 @@ unsigned lanes_that_meet(const Request& request) {
   return lanes - addresses.size();
 }
 
-GlobalCost global_cost(const Request& request, const Sectors& sectors) {
-  GlobalCost cost;
-  cost.sectors = sectors.size();
-  const auto lanes = static_cast<unsigned>(std::popcount(request.lanes));
-  const unsigned meeting = sectors.one_each() ? 0 : lanes_that_meet(request);
-  cost.wanted_bytes = std::uint64_t{lanes - meeting} * request.bytes;
-  return cost;
-}
-
 namespace {
 
 /// Whether all lanes that take part want the same as lane ^ 1, or all the same as lane ^ 2, if that takes part.

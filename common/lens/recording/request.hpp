@@ -25,13 +25,6 @@ struct Request {
   std::array<std::uint64_t, kLanes> address{};  ///< of those lanes
 };
 
-struct GlobalCost {
-  std::uint64_t sectors = 0;       ///< touched
-  std::uint64_t wanted_bytes = 0;  ///< distinct bytes that lanes asked for
-  std::uint64_t least_sectors() const { return (wanted_bytes + kSectorBytes - 1) / kSectorBytes; }
-};
-GlobalCost global_cost(const Request& request, const class Sectors& sectors);
-
 struct SharedCost {
   std::uint64_t wavefronts = 0;  ///< that the request takes
   std::uint64_t least = 0;       ///< that it would take without conflicts

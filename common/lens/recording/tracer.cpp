@@ -2,18 +2,54 @@
 
 #include <algorithm>
 #include <bit>
+#include <mutex>
+#include <tuple>
 #include <utility>
-
-#include "common/lens/recording/code.hpp"
 
 namespace stages::simt {
 namespace {
 
 Access as_counted(Access access) { return access <= Access::atomic ? access : Access::atomic; }
 
+/// In which order sites and barriers stand, and what tells them apart.
+auto key_of(const SiteCounts& s) { return std::tuple(s.code, s.space, s.access, s.array); }
+auto key_of(const BarrierCounts& b) {
+  return std::tuple(b.where.file_name(), b.where.line(), b.where.column());
+}
+
+/// Adds the counts to those of the same key.
+template <class Counts>
+void add(std::vector<Counts>& sorted, const Counts& counts) {
+  const auto key = [](const Counts& c) { return key_of(c); };
+  const auto at = std::ranges::lower_bound(sorted, key(counts), {}, key);
+  if (at != sorted.end() && key(*at) == key(counts)) {
+    at->add(counts);
+  } else {
+    sorted.insert(at, counts);
+  }
+}
+
 }  // namespace
 
-void Tracer::begin_launch(const LaunchCounts& launch, unsigned threads) {
+void SiteCounts::add(const SiteCounts& other) {
+  code = other.code;
+  access = other.access;
+  space = other.space;
+  array = other.array;
+  bytes = std::max(bytes, other.bytes);
+  requests += other.requests;
+  lanes += other.lanes;
+  cost += other.cost;
+  least += other.least;
+  wanted_bytes += other.wanted_bytes;
+  meeting_lanes += other.meeting_lanes;
+  if (other.worst_cost > worst_cost) {
+    worst_cost = other.worst_cost;
+    worst = other.worst;
+  }
+}
+
+void Tracer::begin_launch(LaunchCounts& launch, unsigned threads) {
   launch_ = &launch;
   program_begin_ = program_begin();
   const std::size_t warps = (threads + kLanes - 1) / kLanes;
@@ -40,9 +76,8 @@ void Tracer::end_block() {
   requests_.of_block = std::max(requests_.of_block, sum);
 }
 
-void Tracer::begin_block(Span own, Span dynamic, Span fixed) {
+void Tracer::begin_block(Span dynamic, Span fixed) {
   end_block();
-  own_ = own;
   dynamic_ = dynamic;
   fixed_ = fixed;
   std::fill(count_.begin(), count_.end(), 0);
@@ -53,10 +88,9 @@ void Tracer::begin_block(Span own, Span dynamic, Span fixed) {
   meetings_ = 0;
 }
 
-void Tracer::enter(unsigned thread, Span stack) {
+void Tracer::enter(unsigned thread) {
   current_ = thread;
   events_of_current_ = nullptr;
-  stack_ = stack;
 }
 
 bool Tracer::others_left(unsigned warp, unsigned lanes) const {
@@ -77,11 +111,7 @@ void Tracer::meet(unsigned warp, unsigned lanes, std::uint64_t code) {
   });
 }
 
-void Tracer::barrier(Where where) {
-  BarrierCounts& counts = barriers_[{where.file_name(), std::uint64_t{where.line()} << 32 | where.column()}];
-  counts.where = where;
-  ++counts.times;
-}
+void Tracer::barrier(Where where) { add(barriers_, BarrierCounts{where, 1}); }
 
 void Tracer::put_together(unsigned warp, unsigned open) {
   std::array<LaneEvents, kLanes> lanes;
@@ -90,7 +120,7 @@ void Tracer::put_together(unsigned warp, unsigned open) {
   warp_ = warp;
   for (unsigned t = first; t < end; ++t)
     lanes[t - first] = {&event(t, 0), &event(t, 0) + count_[t], code_[t], (open >> (t - first) & 1) != 0};
-  reconverge(lanes, launch_->loops, *this);
+  reconverge(lanes);
   bool left = false;
   for (unsigned t = first; t < end; ++t) {
     const LaneEvents& lane = lanes[t - first];
@@ -174,7 +204,8 @@ void Tracer::count_one(const Request& request, Space space, std::size_t array, b
   site.bytes = std::max(site.bytes, request.bytes);
   ++site.requests;
   ++of_block_[warp_];
-  site.lanes += static_cast<unsigned>(std::popcount(request.lanes));
+  const auto lanes = static_cast<unsigned>(std::popcount(request.lanes));
+  site.lanes += lanes;
   if (site.access == Access::atomic && !again) site.meeting_lanes += lanes_that_meet(request);
   std::uint64_t cost = 0;
   if (space == Space::shared) {
@@ -183,10 +214,11 @@ void Tracer::count_one(const Request& request, Space space, std::size_t array, b
     if (!again) site.least += shared.least;
   } else {
     const Sectors sectors(request);
-    const GlobalCost global = global_cost(request, sectors);
-    cost = global.sectors;
-    site.least += global.least_sectors();
-    site.wanted_bytes += global.wanted_bytes;
+    cost = sectors.size();
+    const unsigned meeting = sectors.one_each() ? 0 : lanes_that_meet(request);
+    const std::uint64_t wanted = std::uint64_t{lanes - meeting} * request.bytes;  // distinct bytes
+    site.least += (wanted + kSectorBytes - 1) / kSectorBytes;
+    site.wanted_bytes += wanted;
     if (request.access == Access::load) note_reads(sectors);
   }
   site.cost += cost;
@@ -213,22 +245,20 @@ void Tracer::note_reads(const Sectors& sectors) {
   }
 }
 
-void Tracer::end_launch(LaunchCounts& launch) {
+void Tracer::end_launch() {
   end_block();
+  static std::mutex adding;  // the tracers of the launch do this in turn
+  const std::lock_guard lock(adding);
+  LaunchCounts& launch = *launch_;
   launch.requests.all += requests_.all;
   launch.requests.of_warp = std::max(launch.requests.of_warp, requests_.of_warp);
   launch.requests.of_block = std::max(launch.requests.of_block, requests_.of_block);
   for (auto& sites : sites_) {
-    for (auto& [key, counts] : sites)
-      launch.kernel->sites[{counts.code, counts.space, counts.access, counts.array}].add(counts);
+    for (const auto& [key, counts] : sites) add(launch.kernel->sites, counts);
     sites.clear();
   }
   found_ = {};
-  for (auto& [at, counts] : barriers_) {
-    BarrierCounts& all = launch.kernel->barriers[at];
-    all.where = counts.where;
-    all.times += counts.times;
-  }
+  for (const BarrierCounts& counts : barriers_) add(launch.kernel->barriers, counts);
   barriers_.clear();
   for (std::size_t array = 0; array < read_.size(); ++array) {
     std::vector<std::uint64_t>& all = launch.read[array];
@@ -236,7 +266,6 @@ void Tracer::end_launch(LaunchCounts& launch) {
     for (std::size_t i = 0; i < read_[array].size(); ++i) all[i] |= read_[array][i];
   }
   read_.clear();
-  launch_ = nullptr;
 }
 
 }  // namespace stages::simt

@@ -7,56 +7,67 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
+#include "common/lens/recording/code.hpp"
 #include "common/lens/recording/counts.hpp"
-#include "common/lens/recording/reconverge.hpp"
 #include "common/simt/launch.hpp"
 
 namespace stages::simt {
+
+/// What a lane did: an access, or that it met others of its warp.
+struct Event {
+  std::uint64_t address = 0;
+  std::uint32_t code = 0;  ///< the instruction, from the program's beginning
+  std::uint8_t bytes = 0;
+  Access access = Access::load;
+
+  /// Meetings have numbers in the order in which they took place.
+  static Event meeting(std::uint32_t number, unsigned lanes, std::uint32_t code) {
+    return {std::uint64_t{number} << kLanes | lanes, code, 0, Access::meeting};
+  }
+  std::uint32_t number() const { return static_cast<std::uint32_t>(address >> kLanes); }
+  unsigned met() const { return static_cast<unsigned>(address); }
+};
+
+/// The events of a lane that are not in a request yet.
+struct LaneEvents {
+  const Event* next = nullptr;
+  const Event* end = nullptr;
+  std::uint64_t code = 0;  ///< of the last one before `next`
+  bool open = false;       ///< more may follow
+};
 
 /// All, and those of the busiest warp and block.
 struct Requests {
   std::uint64_t all = 0, of_warp = 0, of_block = 0;
 };
 
-/// What was counted of a kernel; `sites` and `barriers` of the counts are made of these at the end.
-struct CountedKernel {
-  KernelCounts counts;
-  /// By code, space, access and array.
-  std::map<std::tuple<std::uint64_t, Space, Access, std::uint64_t>, SiteCounts> sites;
-  std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers;
-};
-
 /// What the tracers of one launch need, and what they add up.
 struct LaunchCounts {
   Loops loops;
   std::vector<Span> arrays;  ///< what is global memory, by address
-  CountedKernel* kernel = nullptr;
+  KernelCounts* kernel = nullptr;
   std::vector<std::vector<std::uint64_t>> read;  ///< for each array a bit for each sector that was read
   Requests requests;
 };
 
-class Tracer final : RequestSink {
+class Tracer {
  public:
   /// Blocks of a launch follow, with so many threads each.
-  void begin_launch(const LaunchCounts& launch, unsigned threads);
-  /// `own` are the thread's variables that are no shared memory; `dynamic` and `fixed` are the shared
-  /// memories.
-  void begin_block(Span own, Span dynamic, Span fixed);
-  void end_launch(LaunchCounts& launch);
+  void begin_launch(LaunchCounts& launch, unsigned threads);
+  /// `dynamic` and `fixed` are the shared memories.
+  void begin_block(Span dynamic, Span fixed);
+  void end_launch();
 
-  /// From here on it is `thread` that runs, on this stack.
-  void enter(unsigned thread, Span stack);
+  /// From here on it is `thread` that runs.
+  void enter(unsigned thread);
 
   /// An access of the running thread, by the instruction before `code`. False: there is no room for it; see
   /// put_together().
   bool note(std::uint64_t address, const void* code, unsigned bytes, Access access) {
-    if (stack_.holds(address) || own_.holds(address)) return true;
     std::uint32_t& count = count_[current_];
     if (count == kMostEvents) return false;
     if (events_of_current_ == nullptr) events_of_current_ = &event(current_, 0);
@@ -93,7 +104,9 @@ class Tracer final : RequestSink {
     }
     return of_warp[thread % kLanes * kStride + i];
   }
-  void take(const Request& request) override;
+  /// Takes requests of a warp's lanes until one of them that is open has no event left, or all.
+  void reconverge(std::array<LaneEvents, kLanes>& lanes);
+  void take(const Request& request);
   /// `array` is that of global memory which the first lane touches, and 0 in shared memory.
   void count(const Request& request, Space space, std::size_t array);
   /// The same of one instruction; `again`: lanes do once more what they could not do at once.
@@ -110,8 +123,8 @@ class Tracer final : RequestSink {
   }
   std::size_t find_array(std::uint64_t address);
 
-  const LaunchCounts* launch_ = nullptr;
-  Span stack_, own_, dynamic_, fixed_;
+  LaunchCounts* launch_ = nullptr;
+  Span dynamic_, fixed_;
   std::uint64_t program_begin_ = 0;
   unsigned current_ = 0;
   Event* events_of_current_ =
@@ -132,7 +145,7 @@ class Tracer final : RequestSink {
     SiteCounts* site = nullptr;
   };
   std::array<std::array<Found, 64>, 2> found_{};  ///< the last one found there, by the code's lowest bits
-  std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers_;
+  std::vector<BarrierCounts> barriers_;           ///< by place
   std::vector<std::vector<std::uint64_t>> read_;
   unsigned warp_ = 0;                    ///< whose events are put together
   std::vector<std::uint64_t> of_block_;  ///< requests, by warp
