@@ -1,6 +1,7 @@
-// The parts of `stages run`, each alone: what is multiplied, where, within which limits, what is kept, and how
-// it is reported.
+// The parts of `stages run`, each alone: what is chosen, what is multiplied, where, within which limits, what is
+// kept, and how it is reported.
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
 
@@ -8,6 +9,7 @@
 #include "common/cli/kept.hpp"
 #include "common/cli/places.hpp"
 #include "common/cli/publish.hpp"
+#include "common/cli/run_choice.hpp"
 #include "common/cli/run_problems.hpp"
 #include "common/matrix/error.hpp"
 #include "tests/expect.hpp"
@@ -16,6 +18,42 @@ namespace stages {
 namespace {
 
 using matrices::Matrix;
+
+/// The names of the entries that these arguments leave, of all that there are.
+std::vector<std::string> left(const RunArguments& arguments) {
+  Ranks ranks;
+  Program program{{.left_out = {{"99_there", "a moon"}}}, "stages", {}, ranks};
+  add_entries(program.registry);
+  std::vector<std::string> out;
+  for (const Entry* const entry : chosen_entries(program, arguments)) out.push_back(entry->name);
+  return out;
+}
+
+TEST(Choice, OfEntriesByOperationStageNameAndParameter) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(left({.ops = {"spmm"}, .stages = {"01"}}),
+            (Names{"01_cpu_serial/csr_spmm_plain", "01_cpu_serial/csr_spmm"}));
+  EXPECT_EQ(left({.stages = {"01_cpu_serial"}, .filter = "hash$"}), Names{"01_cpu_serial/gustavson_hash"});
+  EXPECT_GT(left({}).size(), left({.ops = {"spmv", "spmm"}}).size());
+  EXPECT_TRUE(has(error_of([] { left({.stages = {"99"}}); }), "left out of this build: it needs a moon"));
+  EXPECT_TRUE(has(error_of([] { left({.stages = {"98"}}); }), "there is no step '98'"));
+  EXPECT_TRUE(has(error_of([] { left({.filter = "nobody"}); }), "no entry is left"));
+}
+
+TEST(Choice, OfMatricesAndWhatIsDoneWithThem) {
+  const auto jobs = jobs_of({.matrices = {"data:all"}, .ops = {"spmv"}});
+  EXPECT_TRUE(std::ranges::all_of(jobs, &Job::from_set));
+  EXPECT_EQ(jobs_of({.matrices = {"data:hypersparse"}}).front().ops, (std::vector{Op::spmv, Op::spgemm}));
+  EXPECT_EQ(jobs_of({.matrices = {"data:d1"}}).front().b, "gen:d1:b");
+  const std::vector<std::string> oblong = {"gen:uniform:rows=3,cols=4,nnz=5"};
+  EXPECT_EQ(jobs_of({.matrices = oblong, .problem = {.b = "gen:uniform:rows=4,cols=2,nnz=5"}}).front().ops,
+            std::vector{Op::spgemm});
+  EXPECT_NE(error_of([&] { jobs_of({.matrices = oblong, .problem = {.b = oblong.front()}}); }), "");
+  EXPECT_NE(error_of([&] { jobs_of({.matrices = oblong, .ops = {"spmv"}, .problem = {.mode = "chain"}}); }),
+            "");
+  EXPECT_TRUE(has(error_of([] { require_effect({.ops = {"spmv"}, .problem = {.n_cols = {8}}}); }),
+                  "--n-cols is for spmm, and this run has spmv only"));
+}
 
 /// What is made of one job: "a rows x b cols, form" of each problem, or why there is none.
 std::vector<std::string> made(Op op, const Job& job, const Matrix& a, const ProblemOptions& options,
