@@ -1,5 +1,5 @@
-// The parts of `stages run`, each alone: what is chosen, what is multiplied, where, within which limits, what is
-// kept, and how it is reported.
+// The parts of `stages run`, each alone: what is chosen, what is multiplied, where, within which limits, what
+// is kept, and how it is reported.
 
 #include <algorithm>
 #include <filesystem>

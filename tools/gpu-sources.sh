@@ -21,14 +21,14 @@ kind_of() {
 }
 
 # steps_of FILE: the steps of a verify*.json, a line each, after the word "now" where the sources that they depend on are still the same,
-# else "older". Steps of older files have no digest of their own: of them that of all GPU sources counts, which the file has.
+# else "older".
 steps_of() {
-  local of_file step name own kind
-  of_file=$(sed -n 's/"steps": .*//; s/.*"gpu_source_digest": "\([^"]*\)".*/\1/p' "$1")
+  local step name
   grep -o '{"name": [^}]*}' "$1" | while IFS= read -r step; do
     name=$(cut -d '"' -f 4 <<< "$step")
-    own=$(sed -n 's/.*"gpu_source_digest": "\([^"]*\)".*/\1/p' <<< "$step")
-    if [ -n "$own" ]; then kind=$(kind_of "$name"); else own=$of_file kind=all; fi
-    if [ "$own" = "${gpu_digests[$kind]}" ]; then echo "now $step"; else echo "older $step"; fi
+    case $step in
+      *"\"gpu_source_digest\": \"${gpu_digests[$(kind_of "$name")]}\""*) echo "now $step" ;;
+      *) echo "older $step" ;;
+    esac
   done
 }

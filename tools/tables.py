@@ -353,16 +353,6 @@ def two_digits(speed):
     return f"{speed:.2f}" if speed >= 0.01 else "<0.01"
 
 
-def of_plans(rows, pattern):
-    """What a caption says of several plans of each entry: how far apart their medians lie."""
-    spreads = [measured(r, "plan_spread") for r in rows if re.search(pattern, r["entry"]) and measured(r, "plan_spread") is not None]
-    if not spreads:
-        return ""
-    plans = max(measured(r, "plans") for r in rows if measured(r, "plans"))
-    middle = sorted(spreads)[len(spreads) // 2]
-    return f", of up to {plans:.0f} plans each, whose medians lie {100 * middle:.1f} % apart in the middle and {100 * max(spreads):.0f} % at most"
-
-
 def ratios(results, pattern):
     """The Markdown tables of one results file, speeds over the fastest library: a table an operation."""
     timed, context = timed_rows(results), results["context"]
@@ -390,7 +380,7 @@ def ratios(results, pattern):
                   *table_of(["matrix", *map(named, entries), "against"], shown), ""]
         if not on_gpu and len(best) > 1:
             lines += [f"Geometric mean of the fastest: {geometric_mean(best):.2f}.", ""]
-    lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run{of_plans(timed, pattern)}; {source_of(context)}; fastest bold)"
+    lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run; {source_of(context)}; fastest bold)"
                  if on_gpu else f"(speed over the faster library, 1 is as fast; medians of one run; {source_of(context, context['cpu'] + ', one thread')}; "
                  "fastest bold; empty: beyond the limits of work or memory)")
     return "\n".join(lines) + "\n"

@@ -246,11 +246,6 @@ class Values(unittest.TestCase):
         self.assertEqual([tables.value(results, "a", which, ["over:^vendor/"]) for which in ("mean", "least", "behind")], ["~1x", "0.50x", "1 of 2"])
         self.assertNotIn("alone", tables.ratios(results, "05_"))
 
-    def test_several_plans(self):
-        rows = [row(entry, 0, 1, plan_spread=spread, plans=plans) for entry, spread, plans in (("a", 0.02, 3), ("b", 0.9, 4), ("a", 0.1, 2))]
-        said = ", of up to 4 plans each, whose medians lie 10.0 % apart in the middle and 10 % at most"
-        self.assertEqual((tables.of_plans([*rows, row("a", 0, 1)], "a"), tables.of_plans([row("a", 0, 1)], "a")), (said, ""))
-
     def test_a_rate_of_gathers(self):
         rates = {"rates": [{"b_bytes": 299892736, "piece_bytes": 128, "bytes_per_second": 4.94e12}, {"b_bytes": 5e6, "piece_bytes": 128, "bytes_per_second": 1e13}]}
         self.told(rates, [("300MB 128", "4.9 TB/s")], [("300MB 64", "no rate of 64 bytes of a B of 300MB")])

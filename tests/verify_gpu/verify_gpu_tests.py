@@ -149,17 +149,6 @@ class Records(Played):
             self.play(**changed)
             self.assertEqual(self.check_records(), f"results/nvidia-h200/verify.json\n{told}")
 
-    def test_a_record_whose_steps_have_no_digests_counts_by_that_of_all(self):
-        self.verify("--only", "tests,spgemm")
-        old = {**self.record(), "steps": [{key: value for key, value in step.items() if key != "gpu_source_digest"} for step in self.record()["steps"]]}
-        for changed, told, kept in (("sources08", "of these GPU sources", {"tests", "spgemm"}),
-                                    ("sources03;04;05;06;07;08", "OLDER, to be made anew by tools/verify-gpu.sh", set())):
-            self.write("results/nvidia-h200/verify.json", json.dumps(old) + "\n")
-            self.play(**{changed: OF_OTHER})
-            self.assertEqual(self.check_records(), f"results/nvidia-h200/verify.json\n  {told}: configure build tests spgemm\n")
-            self.verify("--only", "spmv")
-            self.assertEqual(set(self.steps()), {"configure", "build", "spmv"} | kept)
-
     def test_entries_that_a_step_runs_are_of_its_sources(self):
         self.listen()
         for name in ("d2-study.sh", "spmm-study.sh"):
