@@ -155,11 +155,11 @@ int BlockRunner::block_barrier(Vote vote, int predicate, Where at, const void* c
 }
 
 void BlockRunner::refuse_barrier(Where at) {
-  fault(fmt::format(
-            "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of the "
-            "block must reach the same __syncthreads",
-            waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at)),
-        at);
+  std::string what = fmt::format(  // in fault() its two arguments would never be freed
+      "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of the "
+      "block must reach the same __syncthreads",
+      waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at));
+  fault(std::move(what), at);
 }
 
 void BlockRunner::release_barrier() {
