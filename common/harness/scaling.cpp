@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
-#include <regex>
 
 #include "common/harness/results.hpp"
 
@@ -92,15 +93,23 @@ std::string to_scaling_table(const Results& results, bool colour) {
 }
 
 std::string scaled_spec(const std::string& text, int ranks, bool& scaled) {
-  static const std::regex kScaled(R"((^|[=:])([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]{1,2})?)xR)");
   std::string out;
-  auto rest = text.begin();
-  for (std::sregex_iterator found(text.begin(), text.end(), kScaled), end; found != end; ++found) {
-    out.append(rest, (*found)[2].first).append(fmt::format("{:.0f}", std::stod((*found)[2]) * ranks));
-    rest = (*found)[0].second;
-    scaled = true;
+  for (std::size_t at = 0; at < text.size();) {
+    double value = 0;
+    const bool begins = std::isdigit(static_cast<unsigned char>(text[at])) != 0 &&
+                        (at == 0 || text[at - 1] == '=' || text[at - 1] == ':');
+    const auto [end, error] = begins ? std::from_chars(text.data() + at, text.data() + text.size(), value)
+                                     : std::from_chars_result{text.data() + at, std::errc::invalid_argument};
+    const auto length = static_cast<std::size_t>(end - text.data()) - at;
+    if (error == std::errc{} && text.compare(at + length, 2, "xR") == 0) {
+      out += fmt::format("{:.0f}", value * ranks);
+      at += length + 2;
+      scaled = true;
+    } else {
+      out += text[at++];
+    }
   }
-  return out.append(rest, text.end());
+  return out;
 }
 
 }  // namespace stages
