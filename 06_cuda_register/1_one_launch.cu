@@ -24,8 +24,8 @@ constexpr int kBlock = 64;
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     one_launch(CsrView<T, std::int32_t> a, const T* x, T* y, int products) {
-  T* const xs = dynamic_shared<T>();  // x
-  const auto row = static_cast<Index>(Offset{blockIdx.x} * kBlock + threadIdx.x);
+  T* const xs = dynamic_shared<T>();                                               // x
+  const auto row = static_cast<Index>(Offset{blockIdx.x} * kBlock + threadIdx.x);  // 32 bits, as measured
   const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
   for (int j = 0; j < products; ++j) {
     __syncthreads();  // the product before is done with xs

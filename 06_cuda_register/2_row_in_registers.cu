@@ -33,7 +33,7 @@ template <class T, int kWidth>
 __global__ void __launch_bounds__(kBlock)
     row_in_registers(CsrView<T, std::int32_t> a, const T* x, T* y, int products) {
   T* const xs = dynamic_shared<T>();  // x, and a zero behind it for the padding of short rows
-  const auto row = static_cast<Index>(Offset{blockIdx.x} * kBlock + threadIdx.x);
+  const auto row = static_cast<Index>(Offset{blockIdx.x} * kBlock + threadIdx.x);  // 32 bits, as measured
   T value[kWidth];
   int column[kWidth];
   const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;

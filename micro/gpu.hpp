@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/gpu/frames.hpp"
+#include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages::micro {

@@ -2,7 +2,6 @@
 // The frame of the exercises for C = alpha A B + beta C on a GPU, with A in CSR and dense B and C: all of them
 // in device memory, and the entry. An exercise has the kernels and their launch.
 
-#include "common/harness/registry.hpp"
 #include "micro/gpu.hpp"
 
 namespace stages::micro {

@@ -3,7 +3,6 @@
 // exercise has the kernel and its launch. One that needs more than A has a class of its own, derived from one
 // of these.
 
-#include "common/harness/registry.hpp"
 #include "micro/gpu.hpp"
 
 namespace stages::micro {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/matrix/picture.hpp"
 #include "tests/expect.hpp"
