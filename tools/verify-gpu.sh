@@ -13,18 +13,17 @@
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer: memcheck, racecheck, initcheck, synccheck
 #   d2          the D2 study (its four parts: tools/d2-study.sh), and D1's pair into a dense C
 #   spmv        SpMV of steps 3 to 6 on generated matrices and on the MATRIX files given
-#   spmv_held_out  the same on the MATRIX files alone, to a record of its own: matrices on which no constant was chosen. Left out unless it
-#               is named
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files; cuSPARSE as it allocates, and with a pool of memory
 #   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
 #   shares      SpGEMM shared out to 2, 4 and 8 processes, on matrices for eight GPUs; where there are fewer, processes take turns, and
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named
 #   shares_d4   the course report's own cases: the same for 1, 2, 4, 6 and 8 processes, its distribution and its kernels beside ours, and
 #               cuSPARSE on one GPU, to records of their own. Left out unless it is named
-#   held_out    SpGEMM on the matrices of tools/sets/spgemm-reported.txt, on which no rule was fitted: the generated ones, and the files
-#               that are in the directory STAGES_FILES. Left out unless it is named
-#   spmm_held_out  the same of SpMM and tools/sets/spmm-reported.txt, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48,
-#               64 and 100. Both are left out unless they are named
+#   held_out    SpGEMM on the reported matrices of tools/matrices.tsv, on which no rule was fitted: the generated ones, and the files that
+#               are in the directory STAGES_FILES. Left out unless it is named
+#   spmm_held_out  the same of SpMM, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48, 64 and 100. Both are left out
+#               unless they are named
+#   spmv_held_out  the same of SpMV. Left out unless it is named
 #   spmm        SpMM on the thirteen twins, for 32, 128 and 256 columns. Its parts: tools/spmm-study.sh; spmm:real takes the files in the
 #               directory STAGES_FILES. Left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
@@ -61,10 +60,6 @@ parts() {
   named=$(tr ' ' '\n' <<< "$wanted" | sed -n "s/^$1://p")
   echo "${named:-${*:2}}"
 }
-if wants spmv_held_out && [ $# -eq 0 ]; then
-  echo "verify-gpu: spmv_held_out needs MATRIX files" >&2
-  exit 2
-fi
 jobs=$(nproc)
 type=${STAGES_TYPE:-f32}
 case $type in f32) of_type= ;; f64) of_type=_f64 ;; *) echo "verify-gpu: STAGES_TYPE is '$type'; give f32 or f64" >&2; exit 2 ;; esac
@@ -205,15 +200,12 @@ if wants d2; then
   measure d1_dense_output 0.5 -m data:d1 --op spgemm --filter '03_cuda|vendor/cusparse_spgemm' --max-work 1e10
 fi
 
-if wants spmv || wants spmv_held_out; then
-  # The limit of steps leaves out dense forms where they take long to prepare; n = 1024 is for them.
-  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --max-work 2e8 --type "$type")
+# The limit of steps leaves out dense forms where they take long to prepare; n = 1024 is for them.
+if wants spmv; then
   matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
-  files=()
-  for file in "$@"; do files+=(-m "$file"); done
-  wants spmv && measure "spmv$of_type" 0.1 "${matrices[@]}" "${files[@]}" "${of_spmv[@]}"
-  wants spmv_held_out && measure "spmv_held_out$of_type" 0.1 "${files[@]}" "${of_spmv[@]}"
+  for file in "$@"; do matrices+=(-m "$file"); done
+  measure "spmv$of_type" 0.1 "${matrices[@]}" --op spmv --filter '0[3456]_cuda|vendor/cusparse' --max-work 2e8 --type "$type"
 fi
 
 # SpGEMM, C = A * A, and the course pair.
@@ -255,21 +247,27 @@ if wants shares_d4 && [ -x build/gpu/bin/mpi_tests ]; then
     --max-work 1e11 --max-seconds 2
 fi
 
-# read_set FILE: its matrices, as options of stages run, to `held_out`: the generated ones, and the files that are in STAGES_FILES.
-read_set() {
+# reported OPERATION: the reported matrices of tools/matrices.tsv, as options of stages run, to `held_out`: the generated ones, and the
+# files that are in STAGES_FILES.
+reported() {
   held_out=()
-  local line
-  while read -r line; do
-    case $line in
-      "" | "#"*) ;;
-      gen:*) held_out+=(-m "$line") ;;
-      *) if [ -f "${STAGES_FILES:-}/$line" ]; then held_out+=(-m "$STAGES_FILES/$line"); else echo "verify-gpu: $line is not in STAGES_FILES and is left out" >&2; fi ;;
+  local matrix
+  while read -r matrix; do
+    case $matrix in
+      gen:*) held_out+=(-m "$matrix") ;;
+      *) if [ -f "${STAGES_FILES:-}/$matrix" ]; then held_out+=(-m "$STAGES_FILES/$matrix"); else echo "verify-gpu: $matrix is not in STAGES_FILES and is left out" >&2; fi ;;
     esac
-  done < "$1"
+  done < <(awk -F '\t' -v op="$1" '$2 == "reported" && ($3 == "all" || index($3, op)) {print $4}' tools/matrices.tsv)
 }
 
+if wants spmv_held_out; then
+  reported spmv
+  measure "spmv_held_out$of_type" 0.05 "${held_out[@]}" --op spmv --filter '05_.*/(balanced|adaptive)$|vendor/cusparse' \
+    --type "$type" --check once
+fi
+
 if wants held_out; then
-  read_set tools/sets/spgemm-reported.txt
+  reported spgemm
   measure "spgemm_held_out$of_type" 0.05 "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
     --type "$type" --check once --max-seconds 2
 fi
@@ -277,7 +275,7 @@ fi
 # spmm_held_out NAME COLUMNS: does what is wanted of that name.
 spmm_held_out() {
   wants "$1" || return 0
-  read_set tools/sets/spmm-reported.txt
+  reported spmm
   measure "$1$of_type" 0.03 "${held_out[@]}" --op spmm --n-cols "$2" --filter '07_.*/(balanced|adaptive)$|vendor/cusparse_spmm' \
     --type "$type" --check once --max-work 1e13 --max-seconds 2
 }

@@ -57,8 +57,9 @@ struct Plan {
 const std::vector<Generator>& all_generators() {
   static const std::vector<Generator> all = [] {
     std::vector<Generator> v;
-    for (const auto& group : {recipes::random_generators(), recipes::graph_generators(),
-                              recipes::structured_generators(), recipes::course_generators()})
+    for (const auto& group :
+         {recipes::random_generators(), recipes::graph_generators(), recipes::structured_generators(),
+          recipes::mesh_generators(), recipes::course_generators()})
       v.insert(v.end(), group.begin(), group.end());
     for (auto& [info, plan] : v) {
       for (const GeneratorParameter& common : {kSeed, kValues})

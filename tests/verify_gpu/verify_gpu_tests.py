@@ -153,7 +153,7 @@ class Records(Played):
         self.listen()
         for name in ("d2-study.sh", "spmm-study.sh"):
             shutil.copy(ROOT / "tools" / name, self.directory / "tools")
-        self.sets("gen:some:n=3\n")
+        self.reported("gen:some:n=3")
         self.play(gpus="2")
         self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:sweep,spmm:hubs,"
                     "ladders", "one.mtx")
@@ -211,9 +211,8 @@ class Records(Played):
         path = self.directory / program
         path.write_text(path.read_text().replace(before, f'echo "$*" >> "$PLAY/asked"\n{before}', 1))
 
-    def sets(self, lines):
-        for operation in ("spgemm", "spmm"):
-            self.write(f"tools/sets/{operation}-reported.txt", lines)
+    def reported(self, *matrices):
+        self.write("tools/matrices.tsv", "# none\nkind\tfitted\tall\tgen:other\n" + "".join(f"kind\treported\tall\t{m}\n" for m in matrices))
 
     def test_steps_that_are_done_only_where_they_are_named(self):
         """The original's own cases, shared out; and matrices held out: the generated ones of the list, and those of its files that are there."""
@@ -224,38 +223,32 @@ class Records(Played):
         self.assertEqual(asked, [("spgemm-shares.json", n) for n in "248"] + [("spgemm-shares-d4.json", n) for n in "12468"])
         self.verify("--only", "spgemm")
         self.assertEqual(len(self.asked()), 9)
-        self.sets("# gen:none\n\ngen:some:n=3\nmine.mtx.gz\nnobody.mtx\n")
+        self.reported("gen:some:n=3", "mine.mtx.gz", "nobody.mtx")
         self.write("mine.mtx.gz", "")
-        for name, record in (("held_out", "spgemm_held_out"), ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
+        for name, record in (("held_out", "spgemm_held_out"), ("spmv_held_out",) * 2, ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
             self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.directory)))
             self.assertEqual(self.steps()[record], True)
             self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.directory}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json --append$")
 
-    def test_spmv_of_matrices_held_out_and_double_precision_are_records_of_their_own(self):
+    def test_spmv_and_double_precision_are_records_of_their_own(self):
         self.listen()
         self.verify("--only", "spmv", "mine.mtx")
         self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True})
-        self.verify("--only", "spmv_held_out", "one.mtx", "two.mtx.gz")
-        self.assertEqual(self.steps(), {"spmv": True, "configure": True, "build": True, "spmv_held_out": True})
-        (chosen, options), (held_out, same_options) = (line.split("--op") for line in self.asked())
-        matrices = lambda words: re.findall(r"-m (\S+)", words)
-        self.assertEqual((matrices(held_out), matrices(chosen)[-1]), (["one.mtx", "two.mtx.gz"], "mine.mtx"))
-        self.assertEqual(options.replace("spmv.json", "spmv_held_out.json"), same_options)
+        self.assertEqual(re.findall(r"-m (\S+)", self.asked()[0])[-1], "mine.mtx")
         self.verify("--only", "spmv", STAGES_PROCESSES="")
-        self.assertEqual([line.endswith(" --append") for line in self.asked()[2:]], [True] * 3, "a record is of three processes")
-        self.sets("gen:some:n=3\n")
+        self.assertEqual([line.endswith(" --append") for line in self.asked()[1:]], [True] * 3, "a record is of three processes")
+        self.reported("gen:some:n=3")
         self.verify("--only", "spmv,spmv_held_out,spgemm,held_out,spmm_held_out", "one.mtx", STAGES_TYPE="f64")
-        names = [f"{name}_f64" for name in ("spmv", "spmv_held_out", "spgemm", "spgemm_held_out", "spmm_held_out")]
+        names = [f"{name}_f64" for name in ("spmv", "spgemm", "spmv_held_out", "spgemm_held_out", "spmm_held_out")]
         self.assertEqual(list(self.steps())[-len(names):], names)
-        for name, words in zip(names, self.asked()[5:], strict=True):
+        for name, words in zip(names, self.asked()[4:], strict=True):
             self.assertRegex(words, f" --type f64 .*/{name}.json --append$")
 
     def test_what_ends_it(self):
         """A failed build; sources without a digest; words and variables that it does not know. Only the first of these leaves a record."""
         for words, variables, said in ((["--only"], {}, "--only needs steps"), (["--only", "test"], {}, "no step 'test'"), (["--help"], {}, "usage:"),
                                        (["--only", "spmv"], {"STAGES_TYPE": "double"}, "STAGES_TYPE is 'double'; give f32 or f64"),
-                                       (["--only", "tests:cli"], {}, "no step 'tests:cli'"),
-                                       (["--only", "spmv_held_out"], {}, "spmv_held_out needs MATRIX files")):
+                                       (["--only", "tests:cli"], {}, "no step 'tests:cli'")):
             with self.subTest(words=words):
                 self.assertIn(said, self.verify(*words, expect=2, **variables))
         for sources in ({"all_sources": "CMake Error\n\nno such file"}, {"all_sources": OF_ALL, "sources": "CMake Error\n\nno such file"}):

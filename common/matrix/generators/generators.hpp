@@ -30,11 +30,17 @@ struct Generator {
 std::vector<Generator> random_generators();      ///< uniform, fixed, hypersparse, hubs, pruned, lp
 std::vector<Generator> graph_generators();       ///< rmat, ..., twin, hypergraph
 std::vector<Generator> structured_generators();  ///< banded, stencil, fem, road, circuit, eye, ...
+std::vector<Generator> mesh_generators();        ///< triangles, neighbours, saddle, bordered, kronecker, ...
 std::vector<Generator> course_generators();      ///< d1
 
 /// Beside n, for Parameters::shape().
 inline constexpr GeneratorParameter kRows{"rows", "", "rows, if not n"},
     kCols{"cols", "", "columns, if not n"};
+
+/// For recipes whose rows and columns are the same things, in an order that tells where they are.
+inline constexpr GeneratorParameter kOrder{
+    "order", "natural", "natural: neighbours near each other; shuffled: the same, renumbered"};
+Recipe in_order(const Parameters& p, Recipe recipe);
 
 /// A recipe for `count` entries that draw(k) places. With `mirrored`, each is entered at (col, row) too.
 template <class Draw>

@@ -1,4 +1,5 @@
-// Random graphs: R-MAT, power law, communities, R-MAT twins of 13 public graphs, and hypergraphs.
+// Random graphs: R-MAT, power law, communities, citations, ratings, R-MAT twins of 13 public graphs, and
+// hypergraphs.
 //
 // R-MAT (Chakrabarti, Zhan, Faloutsos: R-MAT, a recursive model for graph mining, SDM 2004) halves the matrix
 // in both directions, level by level, and sends each edge into one of the quadrants: skewed degrees and
@@ -218,6 +219,36 @@ Recipe plan_hypergraph(const Parameters& p) {
   });
 }
 
+/// Each vertex names earlier ones: half of them recent ones, half of them famous ones.
+Recipe plan_citation(const Parameters& p) {
+  const Index n = p.index("n", 2);
+  const Offset per_row = p.count("per_row", 0, 1'000'000);
+  const Word recent = p.share("recent"), key = random::key(p.seed(), Purpose::edges);
+  const int skew = skew_of(p, "skew");
+  return drawn_recipe(n, n, per_row * n, false, [=](Offset k) {
+    random::Stream words(key, static_cast<Word>(k));
+    const Word row = 1 + words.below(static_cast<Word>(n) - 1);
+    const bool is_recent = (words.next() >> 32U) < recent;
+    const Word col = popular(words, row, is_recent ? 2 * skew : skew);
+    return place_at(row, is_recent ? row - 1 - col : col);
+  });
+}
+
+/// Users and the items that they rated.
+Recipe plan_ratings(const Parameters& p) {
+  const Index users = p.index("users", 1), items = p.index("items", 1);
+  const auto rows = static_cast<Word>(users), cols = static_cast<Word>(items);
+  const int skew = skew_of(p, "skew"), col_skew = skew_of(p, "col_skew");
+  const Word key = random::key(p.seed(), Purpose::edges);
+  const random::Permutation user(rows, random::key(p.seed(), Purpose::relabel)),
+      item(cols, random::key(p.seed(), Purpose::cells));
+  return drawn_recipe(users, items, p.count("per_row", 0, 1'000'000) * users, false, [=](Offset k) {
+    random::Stream words(key, static_cast<Word>(k));
+    const Word row = popular(words, rows, skew);
+    return place_at(user(row), item(popular(words, cols, col_skew)));
+  });
+}
+
 }  // namespace
 
 std::vector<Generator> graph_generators() {
@@ -262,6 +293,23 @@ std::vector<Generator> graph_generators() {
          kHubMax,
          kHubShare}},
        plan_communities},
+      {{"citation",
+        "each row names earlier ones, recent or famous: papers, patents",
+        "gen:citation:n=35000,per_row=12",
+        {{"n", "4096", "rows and columns"},
+         {"per_row", "12", "mean entries per row, as drawn"},
+         {"recent", "0.5", "share of the entries that are near the diagonal"},
+         {"skew", "3", "1 (even) to 8: how much more the first ones are named, as powerlaw's skew"}}},
+       plan_citation},
+      {{"ratings",
+        "many rows of unequal length, few columns, some of which most have: users and items",
+        "gen:ratings:users=1e5,items=2e3",
+        {{"users", "1e5", "rows"},
+         {"items", "2e3", "columns"},
+         {"per_row", "20", "mean entries per row, as drawn"},
+         {"skew", "2", "1 (even) to 16: lengths of rows, as powerlaw's skew"},
+         {"col_skew", "3", "the same for columns"}}},
+       plan_ratings},
       {{"twin",
         "R-MAT twins of 13 public graphs for learning on graphs: sizes and skew of the originals",
         "gen:twin:reddit,shrink=16,thin=16",

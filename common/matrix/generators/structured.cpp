@@ -3,9 +3,9 @@
 // symmetric (but for a shifted diagonal or a rectangle), so their values are too.
 
 #include <algorithm>
-#include <limits>
 
 #include "common/matrix/generators/generators.hpp"
+#include "common/matrix/generators/grid.hpp"
 #include "common/matrix/random.hpp"
 
 namespace stages::recipes {
@@ -13,12 +13,6 @@ namespace {
 
 using random::Purpose;
 using random::Word;
-
-/// Whether the undirected pair {i, j} passes, for a share of all pairs in units of 2^-32.
-bool keeps(Word key, Index i, Index j, Word share) {
-  const auto low = static_cast<Word>(std::min(i, j)), high = static_cast<Word>(std::max(i, j));
-  return (random::mix(key ^ random::mix((low << 32U) + high)) >> 32U) < share;
-}
 
 Recipe plan_banded(const Parameters& p) {
   const Index n = p.index("n");
@@ -33,40 +27,6 @@ Recipe plan_banded(const Parameters& p) {
   });
 }
 
-/// A grid of nx * ny * nz points; point (x, y, z) has the number (z * ny + y) * nx + x.
-struct Grid {
-  Index nx, ny, nz;
-  Index points() const { return nx * ny * nz; }
-
-  /// Calls visit(number) for the points at most one step away in each direction, in ascending order, and at
-  /// most `reach` steps in all.
-  template <class Visit>
-  void neighbours(Index point, Index reach, Visit&& visit) const {
-    const Index x = point % nx, y = point / nx % ny, z = point / nx / ny;
-    for (Index dz = z > 0 ? -1 : 0; dz <= (z + 1 < nz ? 1 : 0); ++dz) {
-      for (Index dy = y > 0 ? -1 : 0; dy <= (y + 1 < ny ? 1 : 0); ++dy) {
-        for (Index dx = x > 0 ? -1 : 0; dx <= (x + 1 < nx ? 1 : 0); ++dx)
-          if (dx * dx + dy * dy + dz * dz <= reach) visit(((z + dz) * ny + y + dy) * nx + x + dx);
-      }
-    }
-  }
-};
-
-/// The grid that nx, ny and nz ask for; ny and nz are nx where not given (nz only `in_space`, else it is 1).
-/// `per_point` unknowns lie on each point.
-Grid plan_grid(const Parameters& p, bool in_space, Index per_point) {
-  const Index nx = p.index("nx", 1);
-  const Index ny = p.given("ny") ? p.index("ny", 1) : nx;
-  if (!in_space && p.given("nz") && p.index("nz", 1) != 1)
-    p.reject("nz belongs to stencils of 7 and 27 points; leave it out");
-  const Index nz = !in_space ? 1 : p.given("nz") ? p.index("nz", 1) : nx;
-  constexpr Offset kMax = std::numeric_limits<Index>::max();
-  if (Offset{nx} * ny > kMax || Offset{nx} * ny * nz > kMax || Offset{nx} * ny * nz * per_point > kMax)
-    p.reject("{} x {} x {} points with {} unknowns each are more than 2^31 - 1 rows; ask for fewer", nx, ny,
-             nz, per_point);
-  return {nx, ny, nz};
-}
-
 /// Entries of the stencil that couples a point with all points one step away in each direction.
 Offset full_stencil_entries(const Grid& g) {
   return (3 * Offset{g.nx} - 2) * (3 * Offset{g.ny} - 2) * (3 * Offset{g.nz} - 2);
@@ -79,19 +39,21 @@ Recipe plan_stencil(const Parameters& p) {
   const Offset n = grid.points();
   const Offset star_entries = 7 * n - 2 * (n / grid.nx + n / grid.ny + n / grid.nz);
   const Index reach = star ? 1 : 3;
-  return row_recipe(grid.points(), grid.points(), star ? star_entries : full_stencil_entries(grid), true,
-                    [=](Index i, auto&& emit) { grid.neighbours(i, reach, emit); });
+  return in_order(
+      p, row_recipe(grid.points(), grid.points(), star ? star_entries : full_stencil_entries(grid), true,
+                    [=](Index i, auto&& emit) { grid.neighbours(i, reach, emit); }));
 }
 
 Recipe plan_fem(const Parameters& p) {
   const auto unknowns = static_cast<Index>(p.count("unknowns", 1, 64));
   const Grid grid = plan_grid(p, true, unknowns);
   const Index n = grid.points() * unknowns;
-  return row_recipe(n, n, full_stencil_entries(grid) * unknowns * unknowns, true, [=](Index i, auto&& emit) {
+  const auto row = [=](Index i, auto&& emit) {
     grid.neighbours(i / unknowns, 3, [&](Index point) {
       for (Index u = 0; u < unknowns; ++u) emit(point * unknowns + u);
     });
-  });
+  };
+  return in_order(p, row_recipe(n, n, full_stencil_entries(grid) * unknowns * unknowns, true, row));
 }
 
 Recipe plan_road(const Parameters& p) {
@@ -99,12 +61,13 @@ Recipe plan_road(const Parameters& p) {
   const Word keep = p.share("keep");
   const Word key = random::key(p.seed(), Purpose::keep);
   const Offset n = grid.points();
-  return row_recipe(grid.points(), grid.points(), 4 * n - 2 * (n / grid.nx + n / grid.ny), true,
-                    [=](Index i, auto&& emit) {
-                      grid.neighbours(i, 1, [&](Index j) {
-                        if (j != i && keeps(key, i, j, keep)) emit(j);
-                      });
-                    });
+  const auto row = [=](Index i, auto&& emit) {
+    grid.neighbours(i, 1, [&](Index j) {
+      if (j != i && keeps(key, i, j, keep)) emit(j);
+    });
+  };
+  return in_order(
+      p, row_recipe(grid.points(), grid.points(), 4 * n - 2 * (n / grid.nx + n / grid.ny), true, row));
 }
 
 Recipe plan_circuit(const Parameters& p) {
@@ -170,7 +133,8 @@ std::vector<Generator> structured_generators() {
             {{"points", "5", "5 or 9 (on a plane), 7 or 27 (in space)"},
              {"nx", "64", "grid points along x"},
              {"ny", "", "grid points along y; nx if not given"},
-             {"nz", "", "grid points along z; nx if not given, for 7 and 27 points"}}},
+             {"nz", "", "grid points along z; nx if not given, for 7 and 27 points"},
+             kOrder}},
            plan_stencil},
           {{"fem",
             "dense blocks on a 27-point grid: elasticity with three displacements a node",
@@ -178,14 +142,16 @@ std::vector<Generator> structured_generators() {
             {{"nx", "12", "grid points along x"},
              {"ny", "", "grid points along y; nx if not given"},
              {"nz", "", "grid points along z; nx if not given"},
-             {"unknowns", "3", "unknowns on each point: the size of the dense blocks"}}},
+             {"unknowns", "3", "unknowns on each point: the size of the dense blocks"},
+             kOrder}},
            plan_fem},
           {{"road",
             "a thinned grid of crossings with 2 to 3 neighbours each: road networks",
             "gen:road:nx=1000,keep=0.6",
             {{"nx", "256", "crossings along x"},
              {"ny", "", "crossings along y; nx if not given"},
-             {"keep", "0.6", "share of the grid's roads that exist; 0.6 gives 2.4 neighbours a crossing"}}},
+             {"keep", "0.6", "share of the grid's roads that exist; 0.6 gives 2.4 neighbours a crossing"},
+             kOrder}},
            plan_road},
           {{"circuit",
             "a diagonal, mostly near neighbours, and a few nodes wired to very many: circuit simulation",
