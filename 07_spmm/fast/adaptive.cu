@@ -44,8 +44,8 @@
 #include "07_spmm/fast/whole_rows.hpp"
 #include "07_spmm/tile_plan.hpp"
 #include "common/gpu/exec.hpp"
+#include "common/gpu/rules.hpp"
 #include "common/gpu/tensor.hpp"
-#include "common/harness/choice.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -146,7 +146,7 @@ Decision form_for(const SpmmShape& shape, const std::function<TileSample()>& sam
 
 void add_adaptive(Registry& registry, const std::string& name) {
   add_choice<SpmmProblem>(
-      registry, {.name = name, .idea = "dense_tiles, whole_rows or balanced, by stated rules"},
+      registry, {.name = name, .idea = "dense_tiles, whole_rows or balanced, by stated rules"}, "balanced",
       []<class T>(const SpmmProblem<T>& problem) -> Choice {
         static constexpr const char* kNames[] = {"balanced", "whole_rows",
                                                  "dense_tiles"};  // as SpmmForm has them
