@@ -27,7 +27,7 @@ mkdir -p "$out" "$(dirname "$rules")"
 # The forms of each operation: those of a step, the vendor's beside them.
 forms_of() {
   case $1 in
-    spmv) forms=(--filter '05_.*/(warp_per_row|balanced|sliced|column_bands|adaptive)$|vendor/cusparse_spmv') ;;
+    spmv) forms=(--filter '05_.*/(balanced|sliced|adaptive)$|vendor/cusparse_spmv') ;;
   esac
 }
 

@@ -6,22 +6,21 @@
 
 What a form loses on a matrix is how much longer it takes than the fastest form does. The mean is geometric, over a family's matrices and
 options first, and then over families. A tree is grown from one leaf: each time by the split that saves most, as long as that is LEAST or
-more; on either side of a split are at least two families. So that a threshold says no more than is known it has two digits. Of forms that
-are equally fast the plainer one is taken: the one that fewer matrices need.
-
-Needs nothing beyond Python's own library.
+more; on either side of a split are at least two families. A threshold has no more digits than it needs.
 """
 
 import argparse
 import math
-import os
 import pathlib
 import sys
+
+import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import record  # noqa: E402
 
 LEAST = 0.002  # of the mean
+FALLBACK = "balanced"
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -42,10 +41,9 @@ class Case:
         self.name, self.family, self.fitted = name, family, fitted
         self.features, self.seconds, self.library = {}, {}, math.inf
 
-    def loss(self, form, forms):
-        """Of a form that refused it: that of the slowest of those `forms` that did not."""
-        known = [self.seconds[f] for f in forms if f in self.seconds]
-        return math.log(self.seconds.get(form, max(known)) / min(self.seconds.values()))
+    def loss(self, form):
+        """In the place of a form that refused it FALLBACK is taken, as add_choice() does."""
+        return math.log(self.seconds.get(form, self.seconds[FALLBACK]) / min(self.seconds.values()))
 
 
 def cases_of(paths):
@@ -53,8 +51,7 @@ def cases_of(paths):
     cases, gpu, known = {}, None, lists()
     for path in paths:
         results = record.read(path)
-        context = {fact["name"]: fact["value"] for fact in results["context"]} if isinstance(results["context"], list) else results["context"]
-        gpu = gpu or context
+        gpu = gpu or results["context"]
         for row in results["results"]:
             problem = row["problem"]
             matrix = problem["matrix"].rpartition("/")[2].removesuffix(".gz").removesuffix(".mtx")
@@ -85,67 +82,73 @@ def weights(cases):
 
 
 class Tree:
-    """Grown on `cases` from `forms`."""
+    """Grown on `cases` from `forms`. A split is worth half of what it and the best one behind it save, if that is more: of few rows that are
+    long and even, no single question tells those that are many."""
 
     def __init__(self, cases, forms, least=LEAST):
-        self.cases, self.forms, self.weights = cases, forms, weights(cases)
-        self.losses = {form: [w * case.loss(form, forms) for case, w in zip(cases, self.weights)] for form in forms}
-        self.root = self.leaf(list(range(len(cases))))
-        open_leaves = [self.root]
-        while open_leaves:
-            best = max(open_leaves, key=lambda leaf: leaf["gain"])
-            if best["gain"] < least:
-                break
-            open_leaves.remove(best)
-            feature, below, yes, no = best["split"]
-            best.update(feature=feature, below=below, yes=self.leaf(yes), no=self.leaf(no))
-            open_leaves += [best["yes"], best["no"]]
+        self.forms, self.names = forms, sorted(cases[0].features)
+        weight = weights(cases)
+        self.losses = numpy.array([[w * case.loss(form) for form in forms] for case, w in zip(cases, weight)])
+        self.features = numpy.array([[case.features[name] for name in self.names] for case in cases])
+        families = sorted({case.family for case in cases})
+        self.families = numpy.array([families.index(case.family) for case in cases])
+        self.root = self.leaf(numpy.arange(len(cases)), least)
+        leaves = [self.root]
+        while (best := max(leaves, key=lambda leaf: leaf["worth"]))["worth"] >= least:
+            leaves = [leaf for leaf in leaves if leaf is not best]
+            feature, below = best.pop("split")
+            some = best.pop("some")
+            holds = self.features[some, feature] < below
+            best.update(feature=self.names[feature], below=below, yes=self.leaf(some[holds], least), no=self.leaf(some[~holds], least))
+            leaves += [best["yes"], best["no"]]
 
-    def best_form(self, some):
-        return min((sum(self.losses[form][k] for k in some), form) for form in self.forms)
+    def splits(self, some, most=None):
+        """(what is saved, feature, threshold) of all splits of some cases, or of about so many thresholds of a feature."""
+        found = []
+        loss = self.losses[some].sum(0).min()
+        for feature in range(len(self.names)):
+            order = some[numpy.argsort(self.features[some, feature], kind="stable")]
+            values = self.features[order, feature]
+            before = self.losses[order].cumsum(0)
+            saved = loss - before[:-1].min(1) - (before[-1] - before[:-1]).min(1)
+            different = numpy.flatnonzero(values[:-1] < values[1:])
+            first, last = self.families[order[0]], self.families[order[-1]]
+            alone = numpy.flatnonzero(self.families[order] != first)[:1], numpy.flatnonzero(self.families[order] != last)[-1:]
+            if not alone[0].size:
+                continue
+            different = different[(different >= alone[0][0]) & (different < alone[1][0])]  # two families on either side
+            if most and different.size > most:
+                different = different[numpy.linspace(0, different.size - 1, most).astype(int)]
+            found += [(saved[k], feature, threshold(values[k], values[k + 1])) for k in different]
+        return found
 
-    def leaf(self, some):
-        loss, form = self.best_form(some)
-        leaf = {"take": form, "gain": 0, "split": None}
-        for feature in sorted(self.cases[0].features):
-            order = sorted(some, key=lambda k: self.cases[k].features[feature])
-            families = [self.cases[k].family for k in order]
-            values = [self.cases[k].features[feature] for k in order]
-            before = {form: 0 for form in self.forms}
-            after = {form: sum(self.losses[form][k] for k in some) for form in self.forms}
-            for at in range(1, len(order)):
-                for form in self.forms:
-                    before[form] += self.losses[form][order[at - 1]]
-                    after[form] -= self.losses[form][order[at - 1]]
-                if values[at - 1] == values[at]:
-                    continue
-                gain = loss - min(before.values()) - min(after.values())
-                if gain <= leaf["gain"] + 1e-12 or len(set(families[:at])) < 2 or len(set(families[at:])) < 2:
-                    continue
-                below = threshold(values[at - 1], values[at])
-                if below is not None:
-                    leaf.update(gain=gain, split=(feature, below, order[:at], order[at:]))
+    def leaf(self, some, least):
+        leaf = {"take": self.forms[int(self.losses[some].sum(0).argmin())], "some": some, "worth": 0, "split": None}
+        if self.losses[some].sum(0).min() < least:
+            return leaf
+        for saved, feature, below in self.splits(some):
+            if saved > leaf["worth"]:
+                leaf.update(worth=saved, split=(feature, below))
+        for saved, feature, below in self.splits(some, 16):
+            holds = self.features[some, feature] < below
+            for side in (some[holds], some[~holds]):
+                both = saved + max((more for more, _, _ in self.splits(side)), default=0)
+                if both / 2 > leaf["worth"]:
+                    leaf.update(worth=both / 2, split=(feature, below))
         return leaf
-
-    def text(self):
-        return tree_text(self.root)
 
 
 def threshold(low, high):
-    """A number of two digits with low < it <= high, or of more if there is none; near the middle of both."""
+    """The number of fewest digits with low < it <= high that is near the middle of both."""
     middle = math.sqrt(low * high) if low > 0 else (low + high) / 2
-    for digits in range(1, 8):
-        below = float(f"{middle:.{digits}g}")
-        if low < below <= high:
-            return below
-    return None
+    return next((below for below in (float(f"{middle:.{digits}g}") for digits in range(1, 17)) if low < below <= high), high)
 
 
 def tree_text(node, depth=0):
     indent = "  " * depth
     if "yes" not in node:
         return f"{indent}take {node['take']}\n"
-    return (f"{indent}if {node['feature']} < {node['below']:g}\n{tree_text(node['yes'], depth + 1)}"
+    return (f"{indent}if {node['feature']} < {node['below']:.15g}\n{tree_text(node['yes'], depth + 1)}"
             f"{indent}else\n{tree_text(node['no'], depth + 1)}")
 
 
@@ -155,8 +158,8 @@ def chosen(node, case):
     return node["take"]
 
 
-def mean_loss(node, cases, forms):
-    return math.expm1(sum(w * case.loss(chosen(node, case), forms) for case, w in zip(cases, weights(cases)))) if cases else math.nan
+def mean_loss(node, cases):
+    return math.expm1(sum(w * case.loss(chosen(node, case)) for case, w in zip(cases, weights(cases)))) if cases else math.nan
 
 
 def count(node):
@@ -169,7 +172,7 @@ def without_families(cases, forms):
     losses = []
     for family in sorted({case.family for case in cases}):
         tree = Tree([case for case in cases if case.family != family], forms).root
-        losses.append(math.log1p(mean_loss(tree, [case for case in cases if case.family == family], forms)))
+        losses.append(math.log1p(mean_loss(tree, [case for case in cases if case.family == family])))
     return math.expm1(sum(losses) / len(losses))
 
 
@@ -209,7 +212,7 @@ def say(op, node, cases, forms):
     print(f"{op}: {count(node)} thresholds and leaves, forms {', '.join(sorted({f for c in cases for f in [chosen(node, c)]}))}")
     for name, some in (("fitted", fitted), ("reported", reported)):
         if some:
-            print(f" {name}: {len(some)} products, {100 * mean_loss(node, some, forms):.1f} % lost in the mean")
+            print(f" {name}: {len(some)} products, {100 * mean_loss(node, some):.1f} % lost in the mean")
             print(library_line(node, some, forms))
 
 
@@ -230,23 +233,21 @@ def main(words):
         fitted = [case for case in cases if case.fitted]
         tree = Tree(fitted, forms, asked.least)
         say(op, tree.root, cases, forms)
-        loss = mean_loss(tree.root, fitted, forms)
+        loss = mean_loss(tree.root, fitted)
         print(f" each family by a tree without it: {100 * without_families(fitted, forms):.1f} % lost")
         for form in forms:
             others = [f for f in forms if f != form]
             some = [case for case in fitted if any(f in case.seconds for f in others)]
-            print(f" without {form}: {100 * (mean_loss(Tree(some, others, asked.least).root, some, forms) - loss):.1f} % more")
-        text += f"{op}\n{tree.text()}"
+            print(f" without {form}: {100 * (mean_loss(Tree(some, others, asked.least).root, some) - loss):.1f} % more")
+        text += f"{op}\n{tree_text(tree.root)}"
     if asked.rules:
         pathlib.Path(asked.rules).write_text(head_of(gpu) + text)
 
 
 def head_of(gpu):
     """Where the rules come from, and the line of the GPU."""
-    fact = lambda *names: next((gpu[name] for name in names if name in gpu), "?")
-    return f"# {gpu}\n" if not gpu else (
-        f"# Fitted by tools/fit-rules.sh to {fact('gpu', 'device')}: {fact('date', 'started')}, sources {fact('source_digest', 'sources')}.\n"
-        f"gpu\t{fact('gpu', 'device')}\t{fact('gpu_sms', 'sms')}\t{fact('gpu_l2_bytes', 'l2_bytes')}\t{fact('copy_bytes_per_second')}\n")
+    return (f"# Fitted by tools/fit-rules.sh to {gpu['gpu']}, {gpu['date'][:10]}, sources {gpu['source_digest'][:12]}.\n"
+            f"gpu\t{gpu['gpu']}\t{gpu['gpu_sms']}\t{gpu['gpu_l2_bytes']}\t{gpu['gpu_copy_bandwidth_bytes_per_second']}\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@
 // once: fewer loads, and more bytes under way. Where there are few, 2 to 32 lanes share a row. And rows of
 // different lengths are sorted, within windows of rows so that neighbours stay near, if that saves slots.
 //
-// Input: any CSR matrix, but refused where most places would be empty. Cost: (1, 2 or 4) + sizeof(T) bytes a
+// Input: any CSR matrix, but refused where most places would be empty, or one slice would keep its warp busy when
+// all others are done. Cost: (1, 2 or 4) + sizeof(T) bytes a
 // place and 4 a slot; 4 a row where they are sorted. Memory: the same.
 //
 // Sources: slices are SELL-C-sigma (M. Kreutzer and others, SIAM J. Sci. Comput. 36, 2014); that columns need
@@ -42,7 +43,9 @@ constexpr Index kBatch = 4;         ///< slots whose loads are under way togethe
 constexpr Index kWindow = 1024;     ///< rows that are sorted among each other
 constexpr Offset kMostPlaces = 4;   ///< times as many as non-zeros
 constexpr Offset kSlicesOfSm = 24;  ///< that keep it busy
+constexpr Offset kMostShares = 8;   ///< of a warp's share of all slots, that a slice may have
 constexpr Index kMostRowsOfLane = 4;
+constexpr Index kOneLaneARow = 6;  ///< the parameter `spread`, with which a slice has 2^(spread - 1) rows
 
 /// What a place holds that has no non-zero.
 template <class Beyond>
@@ -116,18 +119,19 @@ struct Dealt {
   Index rows() const { return Index{kWarp} * rows_of_lane / lanes_of_row; }  ///< of a slice
 };
 
-/// So that there are slices enough. A row has more lanes only where each then has two batches or more.
+/// So that there are slices enough. A row has more lanes only where each then has two batches or more, and of
+/// very long rows as many as leave them 16.
 template <class T>
 Dealt deal(const Csr<T>& a, const ParameterValues& values) {
-  if (const auto rows = static_cast<Index>(std::bit_floor(static_cast<unsigned>(chosen(values, "rows"))));
-      rows > 0)
-    return {std::max(1, rows / Index{kWarp}), std::max(1, Index{kWarp} / rows)};
+  if (const Index spread = chosen(values, "spread"); spread > 0)
+    return {1 << std::max(0, spread - kOneLaneARow), 1 << std::max(0, kOneLaneARow - spread)};
   const auto has_slices = [&](Offset rows) { return a.rows >= kSlicesOfSm * device_facts().sms * rows; };
+  const auto has_batches = [&](Offset batches) { return a.nnz() >= batches * kBatch * a.rows; };
   Dealt dealt;
   while (dealt.rows_of_lane < kMostRowsOfLane && has_slices(2 * dealt.rows())) dealt.rows_of_lane *= 2;
-  while (dealt.lanes_of_row < Index{kWarp} && !has_slices(dealt.rows()) &&
-         a.nnz() >= Offset{4 * dealt.lanes_of_row} * kBatch * a.rows)
-    dealt.lanes_of_row *= 2;
+  for (Index& lanes = dealt.lanes_of_row; lanes < Index{kWarp}; lanes *= 2)
+    if (!has_batches(16 * lanes) && (has_slices(dealt.rows()) || !has_batches(4 * lanes))) break;
+  if (dealt.lanes_of_row > 1) dealt.rows_of_lane = 1;
   return dealt;
 }
 
@@ -319,15 +323,21 @@ class Sliced final : public DeviceSpmvPlan<T> {
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&,
                                            const ParameterValues& values) {
-    const Offset places = slice_wide(*problem.a, values).places(), nnz = problem.a->nnz();
-    if (places <= kMostPlaces * nnz + Offset{kWindow} * kWarp && std::in_range<Index>(places / kWarp))
-      return std::nullopt;
-    return fmt::format("its slices would have {} places for {} non-zeros; see balanced", places, nnz);
+    const Slicing slicing = slice_wide(*problem.a, values);
+    const Offset places = slicing.places(), nnz = problem.a->nnz();
+    if (places > kMostPlaces * nnz + Offset{kWindow} * kWarp || !std::in_range<Index>(places / kWarp))
+      return fmt::format("its slices would have {} places for {} non-zeros; see balanced", places, nnz);
+    const Offset share = std::max<Offset>(2 * kBatch, slicing.slots() / (kSlicesOfSm * device_facts().sms));
+    for (std::size_t slice = 1; slice < slicing.first.size(); ++slice)
+      if (const Offset slots = slicing.first[slice] - slicing.first[slice - 1]; slots > kMostShares * share)
+        return fmt::format("a slice would have {} slots, and a warp's share is {}; see balanced", slots,
+                           share);
+    return std::nullopt;
   }
 
   std::vector<Metric> metrics() const override {
     const double bytes = std::visit([](const auto& a) { return static_cast<double>(a.bytes()); }, matrix_);
-    return {{"rows", static_cast<double>(dealt_.rows()), ""},
+    return {{"spread", std::bit_width(static_cast<unsigned>(dealt_.rows())) + 0.0, ""},
             {"bits_a_column",
              matrix_.index() == 0   ? 8.0
              : matrix_.index() == 1 ? 16.0
@@ -372,8 +382,8 @@ void add_sliced(Registry& registry) {
       {.name = "05_cuda_csr/sliced",
        .idea = "32 rows or more interleaved, a lane each; columns of 8 bits beyond the least of a slot",
        .previous = "balanced",
-       .parameters = {
-           {"rows", "of a slice, a power of two", "as many as leave 24 slices for each SM", 1, 128}}});
+       .parameters = {{"spread", "1 to 8: a slice has 1, 2, 4, .. 128 rows",
+                       "as many as leave 24 slices for each SM", 1, kOneLaneARow + 2}}});
 }
 
 }  // namespace stages
