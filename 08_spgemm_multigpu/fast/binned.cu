@@ -26,6 +26,7 @@
 
 #include "08_spgemm_multigpu/fast/batches.hpp"
 #include "08_spgemm_multigpu/fast/borrowed.hpp"
+#include "08_spgemm_multigpu/fast/dense_rows.hpp"
 #include "08_spgemm_multigpu/fast/passes.hpp"
 #include "08_spgemm_multigpu/fast/recorded.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
@@ -50,10 +51,14 @@ class Binned final : public BinnedPlan<T> {
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : Binned(*problem.a, FactorB<T, Ptr>(*problem.b), problem.products, exec, settings) {
     if (has_words(problem, passes_.rules())) passes_.use_words(b_.view().rows, b_.entries());
+    if (const RowsAsDense rows = rows_as_dense(*problem.a, *problem.b, settings.rules); !rows.rows.empty()) {
+      leave_out(*problem.a, rows.longer_than);
+      dense_ = DenseRows<T>(rows, problem.b->cols);
+      return;
+    }
     const RowsToSplit long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) return;
-    passes_.set_rules(asked_rules_, products_for_rules_, asked_rules_.long_row);
-    lanes_ = lanes_for(*problem.a, asked_rules_.long_row);
+    leave_out(*problem.a, asked_rules_.long_row);
     split_ = std::make_unique<SplitRows<T>>(*problem.a, long_rows, b_.view(), exec, settings);
   }
 
@@ -102,6 +107,7 @@ class Binned final : public BinnedPlan<T> {
     over_bins([this](Form form, RowList list, cudaStream_t stream) {
       passes_.count(factors(), form, list, stream);
     });
+    dense_.count(factors().structures(), passes_.counts(), stream());
     if (split_) split_->put_counts(passes_.counts(), stream());
     passes_.add_up_counts();
     bin_for_multiplying(0, a_.rows);
@@ -177,6 +183,7 @@ class Binned final : public BinnedPlan<T> {
     auto all = passes_.metrics(kept_.is_a ? unknown : static_cast<double>(products_),
                                kept_.is_a ? kept_.entries.col_idx.size() : a_.col_idx.size(), b_.entries(),
                                sizes_whole_, sizes_whole_);
+    all.push_back({"rows_dense", static_cast<double>(dense_.size()), ""});
     all.push_back({"rows_split", split_ ? static_cast<double>(split_->size()) : 0.0, ""});
     return all;
   }
@@ -191,6 +198,12 @@ class Binned final : public BinnedPlan<T> {
                 b_.view()};
     }
     return {a_.view(), b_.view()};
+  }
+
+  /// Rows of A with more non-zeros are not for the bins.
+  void leave_out(const Csr<T>& a, Index long_row) {
+    passes_.set_rules(asked_rules_, products_for_rules_, long_row);
+    lanes_ = lanes_for(a, long_row);
   }
 
   void drop_result() {
@@ -249,6 +262,7 @@ class Binned final : public BinnedPlan<T> {
     over_bins([&](Form form, RowList list, cudaStream_t stream) {
       passes_.multiply(factors(), form, list, c, stream);
     });
+    dense_.multiply(factors(), first_row, end_row, c, stream());
     if (split_) split_->put_rows(first_row, end_row, c, stream());
   }
 
@@ -268,6 +282,7 @@ class Binned final : public BinnedPlan<T> {
   DeviceCsr<T, Ptr> a_;
   FactorB<T, Ptr> b_;
   Passes<T, Ptr> passes_;
+  DenseRows<T> dense_;
   std::unique_ptr<SplitRows<T>> split_;
   Kept kept_;
   Bins bins_;
@@ -333,7 +348,8 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
       NonZeros<T>::kBytes * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
   const double result = NonZeros<T>::kBytes * static_cast<double>(problem.result_bound);
   cost.memory = device_csr_bytes(a) + binned_bytes_of_b(problem) + workspace_bytes(problem) +
-                split_bytes(problem) + std::max(row, std::min(result, kWhole));
+                split_bytes(problem) + DenseRows<T>::bytes(rows_as_dense(a, b, Rules{}), b.cols) +
+                std::max(row, std::min(result, kWhole));
   return cost;
 }
 
