@@ -357,7 +357,6 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
 Settings with_values(Settings settings, const ParameterValues& values) {
   Rules& rules = settings.rules;
   if (const Index sorted = chosen(values, "sorted"); sorted > 0) rules.most_sorted = 8 << sorted;
-  if (const Index narrow = chosen(values, "narrow"); narrow > 0) rules.most_sorted_narrow = 8 << narrow;
   if (const Index tables = chosen(values, "tables"); tables > 0) rules.block_slots = 1024 << tables;
   return settings;
 }
@@ -401,8 +400,6 @@ void add_binned(Registry& registry, const std::string& name, const spgemm::Setti
        .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows",
        .previous = "bitmaps",
        .parameters = {{"sorted", "1 to 5: lanes sort up to 16, 32, .. 256 products", "5", 1, 5},
-                      {"narrow", "1 to 5: from 16, 32, .. 256 products on narrow rows have bitmaps", "4", 1,
-                       5},
                       {"tables", "1 to 3: 2048, 4096, 8192 slots in a table of a block", "2", 1, 3}}},
       spgemm::binned_plans(settings));
 }
