@@ -1,5 +1,6 @@
 // SpMV with the form that fits the matrix. No form wins everywhere, and what decides is known before the first
-// product: prepare looks at the features below, and goes by a tree that was fitted to measurements (data/rules.txt).
+// product: prepare looks at the features below, and goes by a tree that was fitted to measurements
+// (data/rules.txt).
 //
 // Input: any CSR matrix. Cost: that of the form taken, which the results name, and a pass over the rows.
 

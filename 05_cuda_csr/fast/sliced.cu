@@ -15,9 +15,9 @@
 // once: fewer loads, and more bytes under way. Where there are few, 2 to 32 lanes share a row. And rows of
 // different lengths are sorted, within windows of rows so that neighbours stay near, if that saves slots.
 //
-// Input: any CSR matrix, but refused where most places would be empty, or one slice would keep its warp busy when
-// all others are done. Cost: (1, 2 or 4) + sizeof(T) bytes a
-// place and 4 a slot; 4 a row where they are sorted. Memory: the same.
+// Input: any CSR matrix, but refused where most places would be empty, or one slice would keep its warp busy
+// when all others are done. Cost: (1, 2 or 4) + sizeof(T) bytes a place and 4 a slot; 4 a row where they are
+// sorted. Memory: the same.
 //
 // Sources: slices are SELL-C-sigma (M. Kreutzer and others, SIAM J. Sci. Comput. 36, 2014); that columns need
 // few bits is in J. Willcock and A. Lumsdaine, "Accelerating sparse matrix computations via data compression"
@@ -135,8 +135,8 @@ Dealt deal(const Csr<T>& a, const ParameterValues& values) {
   return dealt;
 }
 
-/// Calls go(slot, place, k) for each non-zero k of a slice's rows, and returns how many slots they take: at most
-/// `most`, or all that it looked at. `limit`: a column lies less beyond the least of its slot.
+/// Calls go(slot, place, k) for each non-zero k of a slice's rows, and returns how many slots they take: at
+/// most `most`, or all that it looked at. `limit`: a column lies less beyond the least of its slot.
 template <class T, class Go>
 Offset over_slots(const Csr<T>& a, std::span<const Index> rows, const Dealt& dealt, Offset limit, Offset most,
                   Go&& go) {
