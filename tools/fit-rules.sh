@@ -16,7 +16,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --rules) rules=${2:?--rules needs a FILE}; shift 2 ;;
     --out) out=${2:?--out needs a DIRECTORY}; shift 2 ;;
-    spmv) break ;;
+    spmv | spgemm) break ;;
     *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
@@ -27,6 +27,9 @@ mkdir -p "$out" "$(dirname "$rules")"
 # The forms of each operation: those of a step, the vendor's beside them.
 forms_of() {
   case $1 in
+    spgemm)
+      forms=(--filter '08_[^/]*/(binned|adaptive)$|vendor/cusparse_spgemm.*pooled' --set 08_spgemm_multigpu/binned:waits=1
+        --set 08_spgemm_multigpu/binned:bitmaps=2 --set 08_spgemm_multigpu/binned:tables=3 --set 08_spgemm_multigpu/binned:sorted=2,3) ;;
     spmv) forms=(--filter '05_.*/(balanced|sliced|adaptive)$|vendor/cusparse_spmv') ;;
   esac
 }

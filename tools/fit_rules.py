@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import record  # noqa: E402
 
 LEAST = 0.002  # of the mean
-FALLBACK = "balanced"
+FALLBACK = ("balanced", "binned")  # of their steps
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -42,8 +42,9 @@ class Case:
         self.features, self.seconds, self.library = {}, {}, math.inf
 
     def loss(self, form):
-        """In the place of a form that refused it FALLBACK is taken, as add_choice() does."""
-        return math.log(self.seconds.get(form, self.seconds[FALLBACK]) / min(self.seconds.values()))
+        """In the place of a form that refused it that of FALLBACK is taken, as add_choice() does."""
+        taken = form if form in self.seconds else next(f for f in FALLBACK if f in self.seconds)
+        return math.log(self.seconds[taken] / min(self.seconds.values()))
 
 
 def cases_of(paths):
