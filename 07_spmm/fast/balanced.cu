@@ -34,6 +34,8 @@
 //            if that half, times the strips, is less than 6), and at most 256, so that what ends last ends
 //            soon: on 8 lanes 128, on 4 32. A boundary moves back by an eighth of a share, or 16 non-zeros if
 //            that is more; if the share was chosen, or no row is longer, so far that none is cut that fits
+//   loads    8 of a lane; 4 on 4 lanes, and where the mean row has fewer than 16 non-zeros, since a batch in
+//            which rows end is added up one by one
 //   bands    1. Where rows are so long that a share passes over a small part of B, shares may be sorted by
 //            the band of columns in which they begin, and are shorter: what runs on an SM at a time then reads
 //            about the same part of B, and L1 holds more of it. (Where neighbouring rows ask for the same rows
@@ -63,7 +65,7 @@
 namespace stages::spmm {
 namespace {
 
-constexpr Index kTwoBatches = 16;  ///< non-zeros of a mean row: then most batches of 8 end no row
+constexpr Index kTwoBatches = 16;  ///< non-zeros of a mean row
 constexpr double kLeastSaved = 7;  ///< lines for each line of B, with which a copy of B pays
 constexpr int kBandedSharesOfSm = 80;
 
@@ -134,12 +136,12 @@ Granularity granularity_of(const SpmmProblem<T>& problem, const ParameterValues&
 /// The columns of a B that is not packed, from the first to the last, by the launches that take them.
 struct Division {
   Index whole = 0;  ///< in strips, the last of which may not be full
-  Index rest =
-      0;  ///< in one strip of for_rest(): half a strip at most; without vectors with the one before it
-  Index few =
-      0;  ///< a lane a non-zero: up to 16 bytes beyond the last columns that a warp takes, without vectors
+  Index rest = 0;   ///< in one strip of for_rest(): half a strip at most, or that and the strip before it
+  Index few = 0;    ///< a lane a non-zero
 };
 
+/// Without vectors, up to 16 bytes beyond what warps take with a column a lane are few, and the rest takes the
+/// strip before it along.
 template <class T>
 Division divide(Index n_cols, const Granularity& g) {
   const Index beyond = n_cols % Index{kWarp}, strip = g.strip;
@@ -185,10 +187,8 @@ class Balanced final : public RowMajorPlan<T> {
     const Index strip = chosen(values, "strip");  // without it there is a form for all
     if (strip == 0 || granularity_of(problem, values).cut.share_size > 0) return std::nullopt;
     return fmt::format(
-        "has no strips of {} columns here: with vectors of 16 bytes 8, 16, 32 and, of floats, 64 and 128; "
-        "with a "
-        "column a lane, as where rows of B are not aligned, 8, 16, 32, 64 and 96",
-        strip);
+        "has no strips of {} columns here: {}", strip,
+        "with vectors there are 8, 16, 32 and, of floats, 64 and 128; else 8, 16, 32, 64 and 96");
   }
 
   static Cost cost(const SpmmProblem<T>& problem, const ParameterValues& values) {
@@ -203,15 +203,12 @@ class Balanced final : public RowMajorPlan<T> {
 
   std::vector<Metric> metrics() const override {
     const PartitionView& view = cut_.partition;
+    const double vector = g_.strip == 8 ? 2 : kVectorLength<T>;
     return {
         {"shares", static_cast<double>(view.shares), ""},
         {"share", static_cast<double>(g_.cut.share_size), ""},
         {"strip", static_cast<double>(g_.strip), ""},
-        {"columns",
-         !g_.vectors     ? 1.0
-         : g_.strip == 8 ? 2.0
-                         : kVectorLength<T>,
-         ""},
+        {"columns", g_.vectors ? vector : 1, ""},
         {"bands", static_cast<double>(g_.cut.bands), ""},
         {"packed_bytes", packed_.bytes(), "B"},
         {"rows_cut", static_cast<double>(view.cut_rows), ""},
@@ -256,7 +253,7 @@ class Balanced final : public RowMajorPlan<T> {
 
   void multiply_as_it_lies(const Work<T>& work) {
     const RowMajor<const T>& b = work.m.b;
-    const auto from = [&](Index column) { return b.data == nullptr ? nullptr : b.data + column; };  // no rows
+    const auto from = [&](Index column) { return b.data == nullptr ? b.data : b.data + column; };  // no rows
     if (g_.strip <= kVectorLength<T>) return multiply_few_columns(work, g_.vectors, false, this->stream());
     const auto [whole, rest, few] = divide<T>(work.m.n_cols, g_);
     multiply_strips(work, {.count = whole, .b = b.data, .ld = b.ld, .apart = g_.strip}, g_, this->stream());
