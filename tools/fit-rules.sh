@@ -8,7 +8,8 @@
 # parts. Then tools/fit_rules.py makes the trees, writes them to FILE and prints what they lose against the best form of each matrix.
 # `stages run --rules FILE` goes by them. Files of public collections are taken from STAGES_FILES, or left out where it lacks them.
 #
-# Defaults: out/rules.txt; out/rules; spmv. The program is build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted": those alone.
+# Operations: spmv; spmm, with 16, 32, 128 and 256 columns. Defaults: out/rules.txt; out/rules; all operations. The program is
+# build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted": those alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${STAGES_PROGRAM:-build/gpu/bin/stages} rules=out/rules.txt out=out/rules
@@ -16,11 +17,11 @@ while [ $# -gt 0 ]; do
   case $1 in
     --rules) rules=${2:?--rules needs a FILE}; shift 2 ;;
     --out) out=${2:?--out needs a DIRECTORY}; shift 2 ;;
-    spmv | spgemm) break ;;
+    spmv | spmm | spgemm) break ;;
     *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
-[ $# -gt 0 ] || set -- spmv
+[ $# -gt 0 ] || set -- spmv spmm spgemm
 [ -x "$program" ] || { echo "fit-rules: there is no program $program; build it (tools/build.sh gpu stages), or name one by STAGES_PROGRAM" >&2; exit 2; }
 mkdir -p "$out" "$(dirname "$rules")"
 
@@ -31,6 +32,9 @@ forms_of() {
       forms=(--filter '08_[^/]*/(binned|adaptive)$|vendor/cusparse_spgemm.*pooled' --set 08_spgemm_multigpu/binned:waits=1
         --set 08_spgemm_multigpu/binned:bitmaps=2 --set 08_spgemm_multigpu/binned:tables=3 --set 08_spgemm_multigpu/binned:sorted=2,3) ;;
     spmv) forms=(--filter '05_.*/(balanced|sliced|adaptive)$|vendor/cusparse_spmv') ;;
+    spmm) forms=(--n-cols 16,32,128,256 --filter '07_.*/(balanced|whole_rows|dense_tiles|adaptive)$|vendor/cusparse_spmm'
+      --set 07_spmm/balanced:share=16,64,128 --set 07_spmm/balanced:strip=128 --set 07_spmm/balanced:columns=1 --set 07_spmm/balanced:bands=20
+      --set 07_spmm/whole_rows:order=1 --set 07_spmm/whole_rows:lanes=16 --set 07_spmm/whole_rows:order=1,lanes=16) ;;
   esac
 }
 

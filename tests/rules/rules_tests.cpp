@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "common/gpu/exec.hpp"
+#include "common/gpu/facts.hpp"
 #include "common/harness/entries.hpp"
 #include "common/matrix/generate.hpp"
 #include "tests/expect.hpp"
@@ -73,6 +74,30 @@ TEST(Rules, WhatRefusesIsReplaced) {
                          exec)
                 ->chosen,
             "balanced");
+}
+
+// Step 7's features, and what its form is where the one that is named cannot be.
+TEST(Rules, OfSpmmLookAtBoth) {
+  Registry registry;
+  add_entries(registry);
+  GpuExec exec;
+  setenv("STAGES_RULES", STAGES_RULES_OF_TEST, 1);
+  const auto a = std::make_shared<const Csr<float>>(generate<float>("gen:fixed:n=64,per_row=32"));
+  const auto plan_of = [&](Index n_cols) {
+    const auto problem = make_spmm_problem<float>({.name = "", .a = a, .n_cols = n_cols});
+    return registry.find("07_spmm/adaptive").on<SpmmProblem<float>>().prepare(problem, exec);
+  };
+  const auto plan = plan_of(16);
+  EXPECT_EQ(plan->chosen, "whole_rows:order=1,lanes=8");
+  const auto looked_at = [&](std::string_view name) {
+    return std::ranges::find(plan->looked_at, name, &Metric::name)->value;
+  };
+  EXPECT_EQ(looked_at("row_bytes"), 64);
+  EXPECT_EQ(looked_at("aligned"), 1);
+  EXPECT_EQ(looked_at("tiles_short_rows"), 0);
+  EXPECT_NEAR(looked_at("tiles_filled"), 0.5, 0.1);
+  EXPECT_NEAR(looked_at("operands_of_l2") * static_cast<double>(device_facts().l2_bytes), 8192, 1);
+  EXPECT_EQ(plan_of(17)->chosen, "balanced");
 }
 
 }  // namespace
