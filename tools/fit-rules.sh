@@ -8,7 +8,7 @@
 # parts. Then tools/fit_rules.py makes the trees, writes them to FILE and prints what they lose against the best form of each matrix.
 # `stages run --rules FILE` goes by them. Files of public collections are taken from STAGES_FILES, or left out where it lacks them.
 #
-# Operations: spmv; spmm, with 16, 32, 128 and 256 columns. Defaults: out/rules.txt; out/rules; all operations. The program is
+# Operations: spmv; spmm, with 16, 32, 128 and 256 columns; spgemm. Defaults: out/rules.txt; out/rules; all operations. The program is
 # build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted": those alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
