@@ -3,7 +3,7 @@
 #
 #   tools/fit-rules.sh [--rules FILE] [--out DIRECTORY] [OPERATION ...]
 #
-# First it records every form that rules may choose on the matrices of tools/matrices.tsv, those to fit on and those that are only
+# First it records every form that rules may choose on the matrices of data/matrices.tsv, those to fit on and those that are only
 # reported, a family at a time: DIRECTORY/OPERATION-LIST-FAMILY.json. What is there already stays, so that the work may be done in
 # parts. Then tools/fit_rules.py makes the trees, writes them to FILE and prints what they lose against the best form of each matrix.
 # `stages run --rules FILE` goes by them. Files of public collections are taken from STAGES_FILES, or left out where it lacks them.
@@ -49,7 +49,7 @@ measure() {
       *) if [ -f "${STAGES_FILES:-}/$matrix" ]; then matrices+=(-m "$STAGES_FILES/$matrix"); else echo "fit-rules: $matrix is not in STAGES_FILES and is left out" >&2; fi ;;
     esac
   done < <(awk -F '\t' -v op="$1" -v list="$2" -v family="$3" \
-    '$1 == family && $2 == list && ($3 == "all" || index($3, op)) {print $4}' tools/matrices.tsv)
+    '$1 == family && $2 == list && ($3 == "all" || index($3, op)) {print $4}' data/matrices.tsv)
   [ ${#matrices[@]} -gt 0 ] || return 0
   forms_of "$1"
   echo "$1, $2: $3, $4" >&2
@@ -64,7 +64,7 @@ for operation in "$@"; do
   for list in ${STAGES_LISTS:-fitted reported}; do
     while read -r family; do
       for type in f32 f64; do measure "$operation" "$list" "$family" "$type"; done
-    done < <(awk -F '\t' -v list="$list" '!/^#/ && $2 == list {print $1}' tools/matrices.tsv | uniq)
+    done < <(awk -F '\t' -v list="$list" '!/^#/ && $2 == list {print $1}' data/matrices.tsv | uniq)
   done
 done
 python3 -B tools/fit_rules.py --rules "$rules" "$out"/*.json

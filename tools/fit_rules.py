@@ -25,9 +25,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def lists():
-    """{matrix: (family, list)} of tools/matrices.tsv; files by their names without endings, as results have them."""
+    """{matrix: (family, list)} of data/matrices.tsv; files by their names without endings, as results have them."""
     of = {}
-    for line in (ROOT / "tools/matrices.tsv").read_text().splitlines():
+    for line in (ROOT / "data/matrices.tsv").read_text().splitlines():
         if line and not line.startswith("#"):
             family, name, _, matrix = line.split("\t")[:4]
             of[matrix.removesuffix(".gz").removesuffix(".mtx")] = (family, name)
