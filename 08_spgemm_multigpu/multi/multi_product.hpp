@@ -30,6 +30,7 @@ struct ByBinned {
     settings.rules.recorded_rows_a_sm = 0;
     settings.rules.most_long_rows = 0;
     settings.rules.span_blocks_an_sm = 0;
+    settings.rules.band_products = 0;
     return make_binned(problem, exec, settings);
   }
 };
