@@ -27,7 +27,6 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
               blanks, a dot stands for one)
     gather    the rates at which rows at random places were read, of sizes that REGEX finds, as in 30MB (below REGEX is a dot where it says nothing)
     programs  whole programs beside those of the course project's report: the record of tools/whole_program.py
-    forms     what each form of step 8 is worth, of those that REGEX finds: the record of a study that commit c8b50d6 was the last to have
     steps     what each step is worth: a line for each measurement in STEPS below (FILE: results)
 
 A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
@@ -741,29 +740,6 @@ def programs(results, pattern):
                    f"(whole programs, f32; user and sys: of all their processes; {source_of(context, place_of(context) + ', ' + context['cpus'] + ' processors, load before ' + context['load'])})")
 
 
-def forms(results, pattern):
-    """The Markdown table of what each form of step 8 is worth: how many times as long products take without it."""
-    timed = results["matrices"]
-    rows = []
-    names = dict.fromkeys(name for m in timed for name in m["seconds"] if name.startswith("without "))
-    for name in [name for name in names if re.search(pattern, name.removeprefix("without "))]:
-        slower = {m["matrix"]: m["seconds"][name] / m["seconds"][m["rules"]] for m in timed if name in m["seconds"]}
-        # Where all choices were timed and this one was not, the matrix has no such row.
-        of_all = [*slower.values(), *(1 for m in timed if not m.get("left_out") and m["matrix"] not in slower)]
-        most = max(slower, key=slower.get)
-        kinds = {}  # of the generator
-        for matrix, factor in slower.items():
-            kinds.setdefault(matrix.split(":")[1] if matrix.startswith("gen:") else "files", []).append(factor)
-        kinds = sorted(((geometric_mean(f), kind) for kind, f in kinds.items()), reverse=True)
-        rows.append([name.removeprefix("without "), str(len(slower)), f"{geometric_mean(slower.values()):.3f}", f"{geometric_mean(of_all):.3f}",
-                     ", ".join(f"{kind} {mean:.2f}" for mean, kind in kinds[:3] if mean >= 1.05), f"{slower[most]:.2f}", label(most),
-                     f"{min(slower.values()):.2f}"])
-    header = ["form", "matrices that have rows for it", "mean of these", "mean of all", "kinds of matrices (from 1.05 on)", "most", "on", "least"]
-    return text_of(table_of(header, rows),
-                   "(how many times as long products take without it, its rows going to the next form that fits; means are geometric; of all: "
-                   f"1 on a matrix without such rows; {len(timed)} matrices; {source_of(results)})")
-
-
 # What each step is worth: step, record, entries that it is compared with, in words what was multiplied and what it is compared with, and the
 # matrix whose time is shown as well. All matrices of a record count: none is chosen.
 # The GPU whose records are told.
@@ -869,7 +845,7 @@ def machine(context, file):
 
 
 # What makes the table of each kind, from the results, REGEX and the matrices.
-KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, programs, forms, steps, same_again)}
+KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, programs, steps, same_again)}
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 

@@ -17,11 +17,12 @@ namespace stages::spgemm {
 template <class T, class Ptr>
 void multiply_copied(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream);
 
-/// merged_rows.cu
+/// merged_rows.cu; several blocks write a row, where the rows are few beside the device's multiprocessors.
 template <class Ptr>
 void count_merged(const Structures<Ptr>& f, RowList list, Index* counts, cudaStream_t stream);
 template <class T, class Ptr>
-void multiply_merged(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream);
+void multiply_merged(const Factors<T, Ptr>& f, RowList list, int sms, const Output<T>& c,
+                     cudaStream_t stream);
 
 /// sorted_rows.cu; `form` is one of sorted_*.
 template <class Ptr>
@@ -37,13 +38,13 @@ template <class T, class Ptr>
 void multiply_by_threads(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                          cudaStream_t stream);
 
-/// band_rows.cu. Row i has columns in first[i] .. first[i] + kBandColumns - 1.
+/// band_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1, at most kBandColumns of them.
 template <class Ptr>
 void count_band(const Structures<Ptr>& f, RowList list, const Index* first, Index* counts,
                 cudaStream_t stream);
 template <class T, class Ptr>
-void multiply_band(const Factors<T, Ptr>& f, RowList list, const Index* first, const Output<T>& c,
-                   cudaStream_t stream);
+void multiply_band(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
+                   const Output<T>& c, cudaStream_t stream);
 
 /// narrow_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1, which is at most `columns`.
 template <class Ptr>

@@ -1,8 +1,8 @@
-// Rows of C of which nearly all is one long row of B: that row and the few products beside it are merged.
+// Rows of C of which most is one long row of B: that row and the few products beside it are merged.
 //
-// The idea: next to a hub, as in circuits with supply rails and in graphs of people, a row of C is the hub's row
-// of B, scaled, but for some products. Tables and bitmaps would place and sort thousands of columns that lie in
-// order already. Here a block sorts only the others:
+// The idea: next to a hub, as in circuits with supply rails and in graphs of people, a row of C is the hub's
+// row of B, scaled, but for some products. Tables and bitmaps would place and sort thousands of columns that
+// lie in order already. Here a block sorts only the others:
 //
 //   find     the longest row of B, and where the products of the others stand, one for each thread
 //   sort     a thread counts the keys (column, non-zero of A) below its own, and that is its product's place
@@ -132,11 +132,13 @@ __global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList 
   });
 }
 
+/// Each of `parts` blocks sorts what a row needs, and writes its part of the long row.
 template <class T, class Ptr>
-__global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowList list, Output<T> c) {
+__global__ void __launch_bounds__(kBlock)
+    multiply_rows(Factors<T, Ptr> f, RowList list, unsigned parts, Output<T> c) {
   __shared__ Workspace<Ptr> w;
   __shared__ T values[kBlock];
-  take_rows(list, 1, [&](Index row, unsigned, Index) {
+  take_rows(list, parts, [&](Index row, unsigned part, Index) {
     const unsigned me = threadIdx.x;
     find_products(w, f.structures(), row);
     if (me < w.count) values[me] = f.a.values[f.a.row_ptr[row] + w.entry[me]] * f.b.values[w.source[me]];
@@ -147,8 +149,8 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
       sum += values[w.from[i]];
     const Offset out = c.row_ptr[row] - c.base;
     const Offset mine_at = out + mine.place + mine.before;
-    if (mine.is_new) {
-      w.places[mine.before] = mine.place;
+    if (mine.is_new) w.places[mine.before] = mine.place;
+    if (mine.is_new && part == 0) {
       c.col_idx[mine_at] = mine.column;
       c.values[mine_at] = sum;
     }
@@ -157,7 +159,9 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
     const Index k = f.a.col_idx[entry];
     const T factor = f.a.values[entry];
     const Ptr from = f.b.row_ptr[k], length = f.b.row_ptr[k + 1] - from;
-    for (Ptr q = static_cast<Ptr>(me); q < length; q += Ptr{kBlock}) {
+    const auto first = static_cast<Ptr>(Offset{length} * part / parts);
+    const auto last = static_cast<Ptr>(Offset{length} * (part + 1) / parts);
+    for (Ptr q = first + static_cast<Ptr>(me); q < last; q += Ptr{kBlock}) {
       unsigned before = 0, end = mine.new_columns;  // new columns whose place is at most q
       while (before < end) {
         const unsigned middle = (before + end) / 2;
@@ -171,7 +175,7 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
       c.values[out + q + before] = factor * f.b.values[from + q];
     }
     __syncthreads();
-    if (mine.is_sum && !mine.is_new) c.values[mine_at] += sum;
+    if (mine.is_sum && !mine.is_new && mine.place >= first && mine.place < last) c.values[mine_at] += sum;
   });
 }
 
@@ -184,9 +188,12 @@ void count_merged(const Structures<Ptr>& f, RowList list, Index* counts, cudaStr
 }
 
 template <class T, class Ptr>
-void multiply_merged(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
-  launch(multiply_rows<T, Ptr>, {.grid = blocks_for_rows(list), .block = kBlock, .stream = stream}, f, list,
-         c);
+void multiply_merged(const Factors<T, Ptr>& f, RowList list, int sms, const Output<T>& c,
+                     cudaStream_t stream) {
+  constexpr Index kBlocksOfSm = 8, kMost = 64;
+  const Index parts = std::clamp<Index>(kBlocksOfSm * sms / list.count, 1, kMost);
+  launch(multiply_rows<T, Ptr>, {.grid = blocks_for_rows(list, parts), .block = kBlock, .stream = stream}, f,
+         list, static_cast<unsigned>(parts), c);
 }
 
 STAGES_FOR_POINTERS(count_merged)

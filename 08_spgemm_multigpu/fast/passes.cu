@@ -154,9 +154,9 @@ void Passes<T, Ptr>::multiply(const Factors<T, Ptr>& f, Form form, RowList list,
     case Form::narrow:
       return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns,
                              rules_.narrow_results, c, stream);
-    case Form::merged: return multiply_merged(f, list, c, stream);
+    case Form::merged: return multiply_merged(f, list, device_facts().sms, c, stream);
     case Form::copied_short: return multiply_copied(f, list, c, stream);
-    case Form::band: return multiply_band(f, list, first_.data(), c, stream);
+    case Form::band: return multiply_band(f, list, first_.data(), width_.data(), c, stream);
     case Form::threads_32:
     case Form::threads_16: return multiply_by_threads(f, list, form, c, stream);
     default: return multiply_sorted(f, list, form, c, stream);

@@ -32,7 +32,7 @@ inline Offset least_products(const Rules& rules, Form form) {
   switch (form) {
     case Form::copied_short: return 1;
     case Form::merged: return Offset{std::min(rules.most_copied_short, rules.most_sorted)} + 1;
-    case Form::band:
+    case Form::band: return std::max(2, rules.most_by_threads + 1);
     case Form::threads_16:
     case Form::sorted_16: return 2;
     case Form::threads_32:

@@ -29,7 +29,7 @@ enum class Form : unsigned char {
   sorted_64,
   sorted_32,
   sorted_16,
-  band,        ///< band_rows.cu: a thread adds them up in a window of columns
+  band,        ///< band_rows.cu: four lanes add them up in a window of columns
   threads_32,  ///< thread_rows.cu: a thread sorts them in its registers
   threads_16,
   copied_short,  ///< copied_rows.cu: eight lanes
@@ -49,12 +49,12 @@ inline constexpr std::array<const char*, kForms> kFormNames = {
 struct Rules {
   Index most_by_threads = 32;      ///< products; 32, 16 or 0
   Index thread_rows_a_sm = 1024;   ///< fewer rows with a thread each leave the device idle: lanes sort them
-  Index band_products = 512;       ///< in a range of kBandColumns, if there are such rows for all threads
+  Index band_products = 4096;      ///< in a range of kBandColumns, if there are many such rows
   Index most_sorted = 256;         ///< products; 256, 128, 64, 32, 16 or 0
   Index most_sorted_narrow = 128;  ///< in a range of no more columns than products: bitmaps take the others
   Index most_copied_short = 64;    ///< products
   Index most_beside = 256;         ///< products beside a long row of B; at most 256
-  Index long_share = 4;            ///< which has so many times as many
+  Index long_share = 2;            ///< which has so many times as many
   Index count_narrow_columns = 49152;   ///< the range of a row, counting; a multiple of 32
   Index narrow_columns = 16384;         ///< likewise, multiplying
   Index narrow_results = 512;           ///< likewise; at most 65535
@@ -99,7 +99,7 @@ struct Rules {
   bool sorts_to_count = true;    ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
 
-/// The range of a row that one thread adds up, whose columns are bits of a word.
+/// The range of a row whose columns are bits of a word.
 inline constexpr Index kBandColumns = 64;
 
 /// Warps of a block with windows, and with them the columns of one pass.
@@ -181,10 +181,10 @@ STAGES_HD inline bool may_be_narrow(const Rules& rules, const RowFacts& row) {
   return row.rows_of_b > 1 && row.products > rules.most_sorted_narrow && row.products <= rules.most_sorted;
 }
 
-/// Whether one thread may take a row: its bits and sums fit, also those of `narrow`, which takes few such rows.
+/// Whether four lanes may take a row: its bits and sums fit, also those of `narrow`, which takes few such rows.
 STAGES_HD inline bool is_band(const Rules& rules, const RowFacts& row) {
-  return row.rows_of_b > 1 && row.products <= rules.band_products && row.width > 0 &&
-         row.width <= kBandColumns && row.width <= rules.count_narrow_columns &&
+  return row.rows_of_b > 1 && row.products > rules.most_by_threads && row.products <= rules.band_products &&
+         row.width > 0 && row.width <= kBandColumns && row.width <= rules.count_narrow_columns &&
          row.width <= rules.narrow_columns && row.width <= rules.narrow_results;
 }
 

@@ -87,7 +87,7 @@ inline constexpr Rules kSplitRows{
 
 /// A thread a row, however few they are.
 inline constexpr Rules kSingleThreads{.thread_rows_a_sm = 0, .band_products = 0};
-inline constexpr Rules kBands{.thread_rows_a_sm = 0};
+inline constexpr Rules kBands{.most_by_threads = 0, .thread_rows_a_sm = 0};
 
 /// Warps with tables for hundreds of results: lists sorted in registers, 16 a lane, and in shared memory.
 inline constexpr Rules kLargeTablesOfWarps{.most_by_threads = 0,
