@@ -12,7 +12,7 @@ class Recorded final : public HalvesPlan<T> {
   Recorded(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : exec_(as_gpu(exec)),
         bounds_(bounds_of(problem)),
-        lanes_(lanes_for(*problem.a, std::numeric_limits<Index>::max())),
+        lanes_(lanes_for(problem.a->view())),
         a_(*problem.a),
         b_(*problem.b),
         passes_(exec_, bounds_.rows, bounds_.cols, true) {

@@ -121,12 +121,6 @@ void SplitRows<T>::reset() {
 }
 
 template <class T>
-void SplitRows<T>::borrow_b(const typename BinnedPlan<T>::OnDevice& b) {
-  sections_->borrow_b(b);
-  made_ = false;
-}
-
-template <class T>
 void SplitRows<T>::make_sections() {
   sections_->multiply();
   sums_->borrow_b(computed(*sections_));

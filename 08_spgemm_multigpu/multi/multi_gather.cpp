@@ -76,8 +76,15 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
       for (Offset i = p; i < this->shape_.rows; i += processes) order_.push_back(static_cast<Index>(i));
       bounds_.push_back(static_cast<Index>(order_.size()));
     }
+    auto a = std::make_shared<Csr<T>>(), b = std::make_shared<Csr<T>>();
     if (this->root()) dealt_ = in_order(*problem.a, order_);
-    this->take_rows(dealt_.view(), bounds_);
+    mpi::scatter_rows(dealt_.view(), bounds_, this->shape_.inner, *a, this->comm());
+    mpi::broadcast_matrix(this->b_, *b, this->comm());
+    this->entries_ = mpi::all_bounds(a->nnz(), this->comm());
+    const std::shared_ptr<const Csr<T>> all_b = this->root() ? problem.b : b;
+    this->product_ = Local::make(
+        make_spgemm_problem<T>("rows of one process", a, all_b, Destination::host, this->shape_.rounds),
+        this->exec_, this->settings_);
   }
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
@@ -93,9 +100,9 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
       const Offset* const row = this->a_.row_ptr + order_[k];
       to = std::copy(this->a_.values + row[0], this->a_.values + row[1], to);
     }
-    this->place_a(dealt_.values.data());
-    this->place_b();
-    this->upload();
+    if (this->root()) this->values_.b_values.assign(this->b_.values, this->b_.values + this->shape_.nnz_b);
+    mpi::broadcast(this->values_.b_values, 0, this->comm());
+    this->place_values(dealt_.values.data());
   }
 
   double imbalance() const override {
@@ -106,7 +113,7 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
     Csr<T> part;
     {
       Phase phase(this->exec_, "to host");
-      part = this->product().fetch();
+      part = this->product_->fetch();
     }
     {
       Phase phase(this->exec_, "messages");
@@ -122,7 +129,7 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
   void forget() override {
     c_ = Csr<T>();
     dealt_c_.forget();
-    this->product().reset();
+    this->product_->reset();
   }
   Csr<T> result() const override { return c_; }
 

@@ -26,8 +26,8 @@ template <class T>
 MpiSpgemmPlan<T>::MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec, Placed placed)
     : problem_(problem), exec_(exec), ranks_(*ranks_of(exec)), placed_(placed) {
   if (root()) {
-    shape_ = {problem.a->rows,  problem.a->cols,  problem.b->cols,     problem.a->nnz(),
-              problem.b->nnz(), problem.products, problem.destination, problem.rounds};
+    shape_ = {problem.a->rows,  problem.a->cols,     problem.b->cols, problem.a->nnz(),      problem.b->nnz(),
+              problem.products, problem.destination, problem.rounds,  problem.a == problem.b};
     a_ = problem.a->view();
     b_ = problem.b->view();
   }
@@ -88,16 +88,17 @@ void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before, double leas
 }
 
 /// How long each share takes, on all ranks: the best of some multiplications after one that warms up; short
-/// ones are easily disturbed, so there are more of them. All ranks multiply at once, because the memory that
-/// they share is part of the time; unless they take turns.
+/// ones are easily disturbed, but on GPUs, so there are more of them. All ranks multiply at once, because the
+/// memory that they share is part of the time; unless they take turns.
 template <class T>
 std::vector<double> MpiSpgemmPlan<T>::seconds_of_shares() {
-  place();
+  const bool on_gpus = placed_ == Placed::by_load;
+  if (!on_gpus) place();
   compute_seconds_ = 0;
   multiply();
   double warm_up = compute_seconds_;
   max_over_ranks(std::span(&warm_up, 1), comm());
-  const int timings = warm_up < 0.05 ? 5 : 2;
+  const int timings = warm_up < 0.05 && !on_gpus ? 5 : 2;
   double least = std::numeric_limits<double>::infinity();
   for (int k = 0; k < timings; ++k) {
     check(MPI_Barrier(comm()), "starting together");

@@ -41,7 +41,11 @@ class PeerMemory {
 
   /// Process p has the bytes bounds[p] .. bounds[p + 1], brought by work on `stream`. On return all processes
   /// have all of them. Collective.
-  void share(std::span<const std::size_t> bounds, cudaStream_t stream);
+  void share(std::span<const Offset> bounds, cudaStream_t stream);
+
+  /// On return all processes have at byte `at` the bytes that rank 0 has on its host: from its GPU or, where
+  /// that is not reachable, by messages and from each host. Collective.
+  void broadcast(std::size_t at, const void* from, std::size_t bytes, cudaStream_t stream);
 
  private:
   void open();

@@ -19,32 +19,54 @@ std::int32_t token(std::size_t round, std::size_t k) {
   return static_cast<std::int32_t>(100'000 * round + k);
 }
 
+constexpr std::size_t kToken = sizeof(std::int32_t);
+
+std::vector<std::int32_t> read_tokens(World& world, mpi::PeerMemory& memory, std::size_t count) {
+  std::vector<std::int32_t> all(count, -2);
+  if (count > 0)
+    STAGES_CUDA(cudaMemcpyAsync(all.data(), memory.data(), count * kToken, cudaMemcpyDeviceToHost,
+                                as_gpu(world.on_gpu()).stream()));
+  world.on_gpu().synchronize();
+  return all;
+}
+
 /// Parts of `sizes` numbers; each process brings its own and must have all, twice with other numbers.
 void share_parts(World& world, const std::vector<std::size_t>& sizes) {
-  std::vector<std::size_t> bounds(1, 0);
-  for (const std::size_t size : sizes) bounds.push_back(bounds.back() + size * sizeof(std::int32_t));
-  const std::size_t count = bounds.back() / sizeof(std::int32_t);
+  std::vector<Offset> bounds(1, 0);
+  for (const std::size_t size : sizes) bounds.push_back(bounds.back() + static_cast<Offset>(size * kToken));
+  const std::size_t count = static_cast<std::size_t>(bounds.back()) / kToken;
   const auto me = static_cast<std::size_t>(world.ranks.rank());
   const cudaStream_t stream = as_gpu(world.on_gpu()).stream();
-  mpi::PeerMemory memory(world.ranks, bounds.back());
+  mpi::PeerMemory memory(world.ranks, count * kToken);
   require(memory.reachable() == (world.ranks.nodes() == 1), "reachable on {} nodes: {}", world.ranks.nodes(),
           memory.reachable());
   if (!memory.reachable()) return;
   for (std::size_t round = 0; round < 2; ++round) {
-    std::vector<std::int32_t> part(sizes[me]), all(count, -1);
+    std::vector<std::int32_t> part(sizes[me]);
     for (std::size_t k = 0; k < part.size(); ++k)
-      part[k] = token(round, bounds[me] / sizeof(std::int32_t) + k);
-    if (!part.empty()) {
-      STAGES_CUDA(cudaMemcpyAsync(memory.data() + bounds[me], part.data(), bounds[me + 1] - bounds[me],
+      part[k] = token(round, static_cast<std::size_t>(bounds[me]) / kToken + k);
+    if (!part.empty())
+      STAGES_CUDA(cudaMemcpyAsync(memory.data() + bounds[me], part.data(), part.size() * kToken,
                                   cudaMemcpyHostToDevice, stream));
-    }
     memory.share(bounds, stream);
-    if (count > 0)
-      STAGES_CUDA(cudaMemcpyAsync(all.data(), memory.data(), bounds.back(), cudaMemcpyDeviceToHost, stream));
-    world.on_gpu().synchronize();
+    const auto all = read_tokens(world, memory, count);
     for (std::size_t k = 0; k < count; ++k)
       require(all[k] == token(round, k), "round {}: number {} of {} is {}", round, k, count, all[k]);
   }
+}
+
+/// Rank 0's numbers to all, on one node or several, and to no other place.
+void broadcast(World& world, std::size_t count) {
+  const cudaStream_t stream = as_gpu(world.on_gpu()).stream();
+  mpi::PeerMemory memory(world.ranks, (count + 2) * kToken);
+  STAGES_CUDA(cudaMemsetAsync(memory.data(), 0xff, (count + 2) * kToken, stream));
+  std::vector<std::int32_t> from;
+  for (std::size_t k = 0; k < count && world.root(); ++k) from.push_back(token(0, k));
+  memory.broadcast(kToken, from.data(), count * kToken, stream);
+  const auto all = read_tokens(world, memory, count + 2);
+  for (std::size_t k = 0; k < all.size(); ++k)
+    require(all[k] == (k == 0 || k > count ? -1 : token(0, k - 1)), "number {} of {} is {}", k, count,
+            all[k]);
 }
 
 /// What a run of an entry says about itself.
@@ -100,6 +122,7 @@ MPI_TEST(peers) {
   share_parts(world, sizes);
   sizes.back() = 1 << 20;  // one has all, and more than a block of memory
   share_parts(world, sizes);
+  for (const std::size_t count : {0, 1000, 1 << 20}) broadcast(world, count);
 }
 
 /// On the executor each process has one of its own, and nobody waits.
