@@ -3,9 +3,8 @@
 namespace stages {
 
 void add_05_cuda_csr(Registry& registry) {
-  for (const auto add :
-       {add_two_arrays, add_equal_rows, add_thread_per_row, add_full_warp_per_row, add_warp_per_row,
-        add_balanced_shares, add_balanced, add_equal_rows_16bit, add_column_bands, add_adaptive})
+  for (const auto add : {add_two_arrays, add_equal_rows, add_thread_per_row, add_full_warp_per_row,
+                         add_warp_per_row, add_balanced_shares, add_balanced, add_sliced, add_adaptive})
     add(registry);
 }
 

@@ -16,8 +16,7 @@ void add_warp_per_row(Registry& registry);
 void add_balanced_shares(Registry& registry);
 // fast/, for experts.
 void add_balanced(Registry& registry);
-void add_equal_rows_16bit(Registry& registry);
-void add_column_bands(Registry& registry);
+void add_sliced(Registry& registry);
 void add_adaptive(Registry& registry);
 
 }  // namespace stages

@@ -195,7 +195,7 @@ double metric_on_a_case(const Entry& entry, std::string_view name) {
 /// On the cases with few columns: what another value changes does not depend on how many there are.
 template <class Problem>
 void expect_values_work(const Entry& entry) {
-  constexpr Index kMostColumns = 9;
+  constexpr Index kMostColumns = 19;
   for (const Parameter& parameter : entry.parameters) {
     for (const Index value :
          std::set{parameter.least, std::clamp(Index{7}, parameter.least, parameter.most), parameter.most}) {

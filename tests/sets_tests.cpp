@@ -1,4 +1,4 @@
-// tools/matrices.tsv, the matrices that rules are fitted on and those that are reported: each operation has
+// data/matrices.tsv, the matrices that rules are fitted on and those that are reported: each operation has
 // enough of either, in enough families, no matrix is there twice, none is too large, and all can be made.
 
 #include <fstream>

@@ -142,6 +142,14 @@ def timed_rows(results):
     return [r for r in results["results"] if r["status"] == "good" and "seconds" in r]
 
 
+@functools.cache
+def is_gone(entry):
+    """Whether no source of its step names it: records keep what was measured, and tables show what is there."""
+    step, _, name = entry.partition(":")[0].partition("/")
+    folder = ROOT / step
+    return folder.is_dir() and not any(f'"{step}/{name}"' in file.read_text() for file in folder.rglob("*.[chH]*"))
+
+
 def line_of(cells):
     """A line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
@@ -829,7 +837,7 @@ def steps(_results, _pattern):
         if not (files := records_of(pattern)):
             continue
         results = merged(files)
-        timed = [r for r in timed_rows(results) if not r["structure_reuse"]]
+        timed = [r for r in timed_rows(results) if not r["structure_reuse"] and not is_gone(r["entry"])]
         times_of = least_times(timed)
         if not (entry := best_entry(times_of, step)):
             continue
@@ -886,7 +894,7 @@ def tour():
     for step, file, matrix, what in TOUR:
         results = record.read(ROOT / "results" / file)
         where = machine(results["context"], file).removeprefix("NVIDIA ").removeprefix("cpu ")
-        rows = [r for r in timed_rows(results) if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix and not r["structure_reuse"]]
+        rows = [r for r in timed_rows(results) if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix and not r["structure_reuse"] and not is_gone(r["entry"])]
         for entry in dict.fromkeys(r["entry"] for r in rows):
             time = min(median(r) for r in rows if r["entry"] == entry)
             options = next(r["problem"]["options"] for r in rows if r["entry"] == entry) or "-"
@@ -943,8 +951,8 @@ def filled(match, missing):
     pairs = [word.partition("=") for word in words.split()]
     given = {name: text.replace("_", " ") for name, _, text in pairs if name in ("options", "ranks", "phases")}
     matrices = [word for word in words.split() if word.partition("=")[0] not in given]
-    if results and (matrices or given):
-        fits = lambda r: ((not matrices or names_of(r) & set(matrices)) and r["problem"]["options"] == given.get("options", r["problem"]["options"])
+    if results and "results" in results:
+        fits = lambda r: (not is_gone(r["entry"]) and (not matrices or names_of(r) & set(matrices)) and r["problem"]["options"] == given.get("options", r["problem"]["options"])
                           and ("ranks" not in given or not r["mpi"] or str(r["ranks"]) in given["ranks"].split(",")))
         results = {**results, "results": list(filter(fits, results["results"]))}  # the record is kept for other blocks
     more = (written, file) if kind == "ladder" else (given["phases"].split(","),) if "phases" in given else ()

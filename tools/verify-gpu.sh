@@ -19,7 +19,7 @@
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named
 #   shares_d4   the course report's own cases: the same for 1, 2, 4, 6 and 8 processes, its distribution and its kernels beside ours, and
 #               cuSPARSE on one GPU, to records of their own. Left out unless it is named
-#   held_out    SpGEMM on the reported matrices of tools/matrices.tsv, on which no rule was fitted: the generated ones, and the files that
+#   held_out    SpGEMM on the reported matrices of data/matrices.tsv, on which no rule was fitted: the generated ones, and the files that
 #               are in the directory STAGES_FILES. Left out unless it is named
 #   spmm_held_out  the same of SpMM, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48, 64 and 100. Both are left out
 #               unless they are named
@@ -247,7 +247,7 @@ if wants shares_d4 && [ -x build/gpu/bin/mpi_tests ]; then
     --max-work 1e11 --max-seconds 2
 fi
 
-# reported OPERATION: the reported matrices of tools/matrices.tsv, as options of stages run, to `held_out`: the generated ones, and the
+# reported OPERATION: the reported matrices of data/matrices.tsv, as options of stages run, to `held_out`: the generated ones, and the
 # files that are in STAGES_FILES.
 reported() {
   held_out=()
@@ -257,7 +257,7 @@ reported() {
       gen:*) held_out+=(-m "$matrix") ;;
       *) if [ -f "${STAGES_FILES:-}/$matrix" ]; then held_out+=(-m "$STAGES_FILES/$matrix"); else echo "verify-gpu: $matrix is not in STAGES_FILES and is left out" >&2; fi ;;
     esac
-  done < <(awk -F '\t' -v op="$1" '$2 == "reported" && ($3 == "all" || index($3, op)) {print $4}' tools/matrices.tsv)
+  done < <(awk -F '\t' -v op="$1" '$2 == "reported" && ($3 == "all" || index($3, op)) {print $4}' data/matrices.tsv)
 }
 
 if wants spmv_held_out; then

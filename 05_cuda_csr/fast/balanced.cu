@@ -8,7 +8,8 @@
 //                               eight neighbours from there and adds up runs of the same row; a scan joins
 //                               runs that go on from lane to lane. So it does not matter where rows begin and
 //                               end. (With a lane per row a warp waits for its longest row.)
-//   longer rows (hubs)          in several chunks. Each leaves a partial sum; the warp that is the last to
+//   longer rows (hubs)          in chunks of their own, of 256 to 2,048: as large as leave every SM work. Where
+//                               a row has several, each leaves a partial sum; the warp that is the last to
 //                               arrive, by an integer counter, adds them in the order of the chunks: the same
 //                               bits in every run, without a second kernel and without atomics on numbers.
 //                               These chunks come first, because what takes longest should start first
@@ -36,6 +37,7 @@
 
 #include "05_cuda_csr/stage.hpp"
 #include "common/gpu/cuda.hpp"
+#include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/matrix/parallel.hpp"
 
@@ -47,6 +49,8 @@ constexpr unsigned kWarps = 8;  ///< of a block; 4 and 16 were up to a tenth slo
 constexpr unsigned kBlocks = 4;
 constexpr unsigned kPerLane = 8;               ///< non-zeros of a chunk for each lane
 constexpr unsigned kChunk = kWarp * kPerLane;  ///< non-zeros
+constexpr Offset kLargestChunk = 2048;         ///< of a hub
+constexpr Offset kChunksOfSm = 32;             ///< of hubs, that are enough for an SM
 constexpr unsigned kStaged = kChunk + kChunk / 32;
 constexpr Index kNoColumn = -1;  ///< of the non-zero of an empty row
 
@@ -59,7 +63,7 @@ struct alignas(16) Chunk {
   Index rows = 0;
 };
 
-/// A row in several chunks.
+/// A row in chunks of its own.
 struct Hub {
   Index row = 0;
   Index first_chunk = 0;
@@ -101,6 +105,10 @@ template <class T, class Ptr>
 __device__ void add_to_hub(const Chunks<T, Ptr>& a, unsigned chunk, Index number, T sum, unsigned lane,
                            T* y) {
   const Hub hub = a.hubs[number];
+  if (hub.chunks == 1) {
+    if (lane == 0) y[hub.row] = sum;
+    return;
+  }
   int last = 0;
   if (lane == 0) {
     a.partial[chunk] = sum;
@@ -185,26 +193,29 @@ __global__ void __launch_bounds__(kWarps* kWarp, kBlocks) balanced(Chunks<T, Ptr
   const Chunk<Ptr> chunk = a.chunk[number];
   const bool of_hub = number < a.of_hubs;
   const RowEnds row_ends = of_hub ? RowEnds{} : a.row_ends[(number - a.of_hubs) * std::size_t{kWarp} + lane];
-  const Ptr mine = chunk.begin + static_cast<Ptr>(lane);
-  Index columns[kPerLane];
   T products[kPerLane];
+  const auto multiply_from = [&](Ptr begin) {
+    Index columns[kPerLane];
 #pragma unroll
-  for (unsigned u = 0; u < kPerLane; ++u) {
-    const Ptr p = mine + static_cast<Ptr>(u * kWarp);
-    columns[u] = p < chunk.end ? a.col_idx[p] : kNoColumn;
-    products[u] = p < chunk.end ? a.values[p] : T{0};
-  }
+    for (unsigned u = 0; u < kPerLane; ++u) {
+      const Ptr p = begin + static_cast<Ptr>(lane + u * kWarp);
+      columns[u] = p < chunk.end ? a.col_idx[p] : kNoColumn;
+      products[u] = p < chunk.end ? a.values[p] : T{0};
+    }
 #pragma unroll
-  for (unsigned u = 0; u < kPerLane; ++u) {
-    products[u] *= columns[u] != kNoColumn ? x[columns[u]] : T{0};
-  }
+    for (unsigned u = 0; u < kPerLane; ++u) products[u] *= columns[u] != kNoColumn ? x[columns[u]] : T{0};
+  };
   if (of_hub) {
     T sum = 0;
+    for (Ptr begin = chunk.begin; begin < chunk.end; begin += Ptr{kChunk}) {
+      multiply_from(begin);
 #pragma unroll
-    for (unsigned u = 0; u < kPerLane; ++u) sum += products[u];
+      for (unsigned u = 0; u < kPerLane; ++u) sum += products[u];
+    }
     add_to_hub(a, number, chunk.row, sum_of_warp(sum), lane, y);
     return;
   }
+  multiply_from(chunk.begin);
   T* staged = all_staged[warp];
 #pragma unroll
   for (unsigned u = 0; u < kPerLane; ++u) staged[place(lane + u * kWarp)] = products[u];
@@ -254,6 +265,10 @@ struct Cut {
 
   template <class T>
   explicit Cut(const Csr<T>& a) {
+    Offset in_hubs = 0;
+    for (Index i = 0; i < a.rows; ++i) in_hubs += a.row_nnz(i) > Offset{kChunk} ? a.row_nnz(i) : 0;
+    const Offset share = in_hubs / (kChunksOfSm * device_facts().sms) / kChunk * kChunk;
+    of_hub_ = std::clamp(share, Offset{kChunk}, kLargestChunk);
     Index first_row = 0;
     for (Index i = 0; i < a.rows; ++i) {
       if (a.row_nnz(i) > Offset{kChunk}) {
@@ -280,6 +295,8 @@ struct Cut {
   }
 
  private:
+  Offset of_hub_ = kChunk;  ///< non-zeros of a hub's chunk
+
   template <class T>
   static Offset begin(const Csr<T>& a, Index i) {
     return a.row_ptr[static_cast<std::size_t>(i)];
@@ -297,8 +314,8 @@ struct Cut {
   void cut_hub(const Csr<T>& a, Index row) {
     Hub hub{row, narrow<Index>(of_hubs.size(), "the chunks of long rows"), 0};
     const Offset end = begin(a, row + 1);
-    for (Offset p = begin(a, row); p < end; p += Offset{kChunk}, ++hub.chunks)
-      of_hubs.push_back({static_cast<Ptr>(p), static_cast<Ptr>(std::min(end, p + Offset{kChunk})),
+    for (Offset p = begin(a, row); p < end; p += of_hub_, ++hub.chunks)
+      of_hubs.push_back({static_cast<Ptr>(p), static_cast<Ptr>(std::min(end, p + of_hub_)),
                          static_cast<Index>(hubs.size()), 0});
     hubs.push_back(hub);
   }
@@ -395,9 +412,9 @@ class Balanced final : public DeviceSpmvPlan<T> {
  private:
   using Matrix = std::variant<DeviceChunks<T, std::int32_t>, DeviceChunks<T, Offset>>;
 
-  /// A chunk short of 2^31, because the last one counts beyond the end.
+  /// Two chunks short of 2^31, because the last one counts beyond the end.
   static Matrix make_matrix(const Csr<T>& a) {
-    if (std::in_range<std::int32_t>(a.nnz() + Offset{kChunk})) return DeviceChunks<T, std::int32_t>(a);
+    if (std::in_range<std::int32_t>(a.nnz() + Offset{2 * kChunk})) return DeviceChunks<T, std::int32_t>(a);
     return DeviceChunks<T, Offset>(a);
   }
   template <class Ptr>

@@ -26,10 +26,24 @@
 //                                nor packed, the last strip takes them along, three columns a lane in place of
 //                                two
 //
-// How wide strips are, how large shares, and whether B is packed, is by rules (granularity.hpp). Where rows
-// are so long that a share passes over a small part of B, shares are sorted by the band of columns in which
-// they begin: what runs on an SM at a time then reads about the same part of B, and L1 holds more of it. Where
-// neighbouring rows ask for the same rows of B, short shares do what bands do there.
+// What parameters leave open follows from sizes:
+//
+//   strip    8, 16 or 32 columns if there are no more; else 256 bytes (64 floats)
+//   share    half of what a group would get if the device took all non-zeros at once, so that there are two
+//            waves of groups. At least 32 non-zeros, because beginning a share takes three trips to memory (16
+//            if that half, times the strips, is less than 6), and at most 256, so that what ends last ends
+//            soon: on 8 lanes 128, on 4 32. A boundary moves back by an eighth of a share, or 16 non-zeros if
+//            that is more; if the share was chosen, or no row is longer, so far that none is cut that fits
+//   loads    8 of a lane; 4 on 4 lanes, and where the mean row has fewer than 16 non-zeros, since a batch in
+//            which rows end is added up one by one
+//   bands    1. Where rows are so long that a share passes over a small part of B, shares may be sorted by
+//            the band of columns in which they begin, and are shorter: what runs on an SM at a time then reads
+//            about the same part of B, and L1 holds more of it. (Where neighbouring rows ask for the same rows
+//            of B, short shares do that)
+//   packing  where all gathers together then ask for fewer lines of 128 bytes, by seven times those that B has
+//            or more. Copying a line moves 256 bytes, at 4.1 TB/s, in the time in which four or five lines come
+//            out of L2, at 9.2; but copying is a launch more, and measured it loses for 7 non-zeros a row (by 5
+//            to 20 %) and wins for 19 (up to 15 %)
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
 // sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; a packed B once more, and its copy.
@@ -41,139 +55,219 @@
 // principles for sparse matrix multiplication on the GPU", Euro-Par 2018); flags at the ends of rows are
 // segmented sums' (G. E. Blelloch, M. A. Heroux and M. Zagha, CMU-CS-93-173).
 
-#include "07_spmm/fast/balanced.hpp"
-
 #include <algorithm>
 #include <limits>
 
 #include "07_spmm/fast/kernels.hpp"
+#include "07_spmm/fast/packed_b.hpp"
+#include "common/gpu/facts.hpp"
 
 namespace stages::spmm {
-
-template <class T>
-double balanced_bytes(const SpmmProblem<T>& problem) {
-  const Granularity g = resolve<T>(Granularity{}, shape_of(problem));
-  const Offset shares = (problem.a->nnz() + g.share - 1) / g.share;
-  const double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
-  const double packed = g.packing == Packing::always
-                            ? PackedB<T>::bytes(problem.a->cols, pieces_of<T>(problem.n_cols, g.strip))
-                            : 0;
-  return Partition::bytes(problem.a->rows, shares, g.bands) + slots + packed;
-}
-
-template <class T>
-template <class Ptr>
-BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const SpmmShape& shape,
-                                  const Granularity& granularity, cudaStream_t stream)
-    : aligned_(takes_vectors<T>(granularity, shape)),
-      granularity_(granularity),
-      columns_(a.col_idx.data()),
-      values_(a.values.data()) {
-  const Cut cut{.share_size = granularity.share, .slack = granularity.slack, .bands = granularity.bands};
-  partition_ = Partition(a, cut, stream);
-  constexpr Offset kVector = kVectorLength<T>;
-  ld_slots_ = narrow<Index>((Offset{shape.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
-  slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
-  arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(partition_.view(), shape.n_cols));
-  arrived_.fill_bytes(0, stream);
-  if (granularity.packing == Packing::always)
-    packed_ = PackedB<T>(shape.rows_of_b, pieces_of<T>(shape.n_cols, granularity.strip));
-}
-
-// All launches of a product but the first may be early: its kernels write different columns of C and of the
-// slots, and each waits for the one before it, so that the last, which adds up the slots, has waited for all.
-// The first waits in the ordinary way for whatever made B and C, and so do all others through it.
-template <class T>
-void BalancedMatrix<T>::multiply(const SpmmArgs<T>& product, cudaStream_t stream) {
-  const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product};
-  granularity_.packing == Packing::always ? multiply_packed(work, stream) : multiply_as_it_lies(work, stream);
-  add_cut_rows(work, arrived_.data(), stream);
-}
-
-template <class T>
-void BalancedMatrix<T>::multiply_packed(const Work<T>& work, cudaStream_t stream) {
-  const bool dealt = !rows_are_aligned<T>(work.m.c.ld);
-  packed_.copy(work.m.b, dealt, stream);
-  for (const Piece& piece : packed_.pieces()) {
-    const bool early = piece.first > 0;
-    if (piece.strip <= kVectorLength<T>) {
-      const RowMajor<const T> b{packed_.data(piece), piece.strip};
-      multiply_few_columns(columns_of(work, piece.first, piece.columns, b), true, early, stream);
-      continue;
-    }
-    Granularity g = granularity_;
-    if (piece.strip != g.strip) g = for_rest<T>(std::min(piece.columns, piece.strip), true);
-    const Columns<T> columns{.first = piece.first,
-                             .count = piece.columns,
-                             .b = packed_.data(piece),
-                             .ld = piece.strip,
-                             .apart = packed_.apart(piece),
-                             .dealt = dealt,
-                             .early = early};
-    multiply_strips(work, columns, g, true, stream);
-  }
-}
-
-template <class T>
-void BalancedMatrix<T>::multiply_as_it_lies(const Work<T>& work, cudaStream_t stream) {
-  const RowMajor<const T>& b = work.m.b;
-  const Index n_cols = work.m.n_cols, strip = granularity_.strip;
-  if (granularity_.lanes == 1) return multiply_few_columns(work, aligned_, false, stream);
-  const auto [whole, rest, few] = divide<T>(n_cols, strip, aligned_);
-  const Columns<T> in_strips{.count = whole, .b = b.data, .ld = b.ld, .apart = strip};
-  multiply_strips(work, in_strips, granularity_, aligned_, stream);
-  const Granularity g = for_rest<T>(rest, aligned_);
-  const Columns<T> beside{
-      .first = whole, .count = rest, .b = b.data + whole, .ld = b.ld, .apart = g.strip, .early = whole > 0};
-  multiply_strips(work, beside, g, aligned_, stream);
-  if (few > 0) {
-    const Index first = whole + rest;
-    multiply_few_columns(columns_of(work, first, few, {b.data + first, b.ld}), false, first > 0, stream);
-  }
-}
-
 namespace {
+
+constexpr Index kTwoBatches = 16;  ///< non-zeros of a mean row
+constexpr double kLeastSaved = 7;  ///< lines for each line of B, with which a copy of B pays
+constexpr int kBandedSharesOfSm = 80;
+
+/// The columns of a strip.
+template <class T>
+Index strip_for(Index n_cols, Index bands) {
+  constexpr Index kLine = kLineBytes / sizeof(T);
+  const Index strip = n_cols <= 8 ? 8 : n_cols <= 16 ? 16 : n_cols <= 32 ? 32 : 2 * kLine;
+  return bands > 1 ? std::max(strip, kLine) : strip;
+}
+
+/// Whether a copy of B pays.
+template <class T>
+bool packing_pays(const SpmmProblem<T>& problem, Index strip) {
+  if (!can_pack<T>(strip)) return false;
+  constexpr Index kLine = kLineBytes / sizeof(T);
+  const Offset ld = ld_of_b(problem);
+  const Index at_once = rows_are_aligned<T>(ld) ? strip : Index{kWarp};
+  const double saved = lines_as_it_lies(problem.n_cols, ld, at_once, kLine) -
+                       lines_packed(pieces_of<T>(problem.n_cols, strip), kLine);
+  const double lines_of_b = static_cast<double>(problem.a->cols) * problem.n_cols / kLine;
+  return static_cast<double>(problem.a->nnz()) * saved >= kLeastSaved * lines_of_b;
+}
+
+/// The non-zeros of a share, in whole eights.
+template <class T>
+Index share_for(const SpmmProblem<T>& problem, const Granularity& g, const Residency& residency) {
+  const DeviceFacts& device = device_facts();
+  const auto in_eights = [](double nonzeros, double least, double most) {
+    return (static_cast<Index>(std::clamp(nonzeros, least, most)) + 7) / 8 * 8;
+  };
+  const auto nnz = static_cast<double>(problem.a->nnz());
+  if (g.cut.bands > 1)
+    return in_eights(nnz / (device.sms * kBandedSharesOfSm),
+                     g.strip * Index{sizeof(T)} > kLineBytes ? 64 : 16, 128);
+  const double blocks = std::min<double>(residency.blocks, device.max_threads_per_sm / kSmallBlock);
+  const double even = nnz / (2.0 * device.sms * residency.groups * blocks);
+  const Index strips = (problem.n_cols + g.strip - 1) / g.strip;
+  const unsigned lanes = kSmallBlock / residency.groups;
+  return in_eights(even, even * strips < 6 ? 16 : 32, lanes == 4 ? 32 : lanes == 8 ? 128 : 256);
+}
+
+/// By the values chosen, and the rules above. The share is 0 if there are no such strips.
+template <class T>
+Granularity granularity_of(const SpmmProblem<T>& problem, const ParameterValues& values) {
+  const Csr<T>& a = *problem.a;
+  const Index n_cols = problem.n_cols, strip = chosen(values, "strip"), share = chosen(values, "share");
+  const bool single = chosen(values, "columns") == 1;
+  const bool few = strip == 0 && !single && n_cols <= kVectorLength<T>;
+  Granularity g;
+  g.cut.bands = std::max(1, chosen(values, "bands"));
+  g.strip = few ? kVectorLength<T> : strip > 0 ? strip : strip_for<T>(n_cols, g.cut.bands);
+  if (!single && packing_pays(problem, g.strip)) {
+    g.packed = true;
+    g.strip = std::max(8, pieces_of<T>(n_cols, g.strip).front().strip);  // 33 columns: 32 and 1
+  }
+  g.vectors = !single && (g.packed || rows_are_aligned<T>(ld_of_b(problem)));
+  g.loads = a.nnz() < Offset{kTwoBatches} * a.rows ? 4 : 8;
+  const Residency residency = few ? kResidencyOfFewColumns : residency_of_strips<T>(g);
+  if (residency.groups == 0) return g;
+  Cut& cut = g.cut;
+  cut.share_size = share > 0 ? share : share_for(problem, g, residency);
+  const bool fit = share > 0 || a.longest_row() <= cut.share_size;
+  cut.slack = fit ? cut.share_size - 1 : usual_slack(cut.share_size);
+  return g;
+}
+
+/// The columns of a B that is not packed, from the first to the last, by the launches that take them.
+struct Division {
+  Index whole = 0;  ///< in strips, the last of which may not be full
+  Index rest = 0;   ///< in one strip of for_rest(): half a strip at most, or that and the strip before it
+  Index few = 0;    ///< a lane a non-zero
+};
+
+/// Without vectors, up to 16 bytes beyond what warps take with a column a lane are few, and the rest takes the
+/// strip before it along.
+template <class T>
+Division divide(Index n_cols, const Granularity& g) {
+  const Index beyond = n_cols % Index{kWarp}, strip = g.strip;
+  const Index few = !g.vectors && n_cols > Index{kWarp} && beyond <= kVectorLength<T> ? beyond : 0;
+  const Index wide = n_cols - few, over = wide % strip;
+  Index rest = (wide > strip || few > 0) && over <= strip / 2 ? over : 0;
+  if (rest > 0 && wide > strip && !g.vectors && strip >= kVectorStrip) rest += strip;
+  return {.whole = wide - rest, .rest = rest, .few = few};
+}
+
+/// For columns that are not done in strips as wide as the others, 96 at most: the narrowest strip that has
+/// room for all of them.
+Granularity for_rest(Index columns, bool vectors) {
+  const Index strip = columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : columns <= 64 ? 64 : 96;
+  return {.strip = strip, .vectors = vectors};
+}
 
 template <class T>
 class Balanced final : public RowMajorPlan<T> {
  public:
-  Balanced(const SpmmProblem<T>& problem, Exec& exec, Granularity granularity)
-      : RowMajorPlan<T>(problem, exec), a_(to_device(*problem.a)) {
-    const SpmmShape shape = shape_of(problem);
+  Balanced(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
+      : RowMajorPlan<T>(problem, exec), g_(granularity_of(problem, values)), a_(to_device(*problem.a)) {
     std::visit(
         [&](auto& a) {
-          matrix_ = BalancedMatrix<T>(a, shape, resolve<T>(granularity, shape), this->stream());
-          a.row_ptr = {};
+          partition_ = Partition(a, g_.cut, this->stream());
+          a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
+          constexpr Offset kVector = kVectorLength<T>;
+          const auto ld =
+              narrow<Index>((Offset{problem.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
+          slots_ =
+              DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld));
+          cut_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};
         },
         a_);
+    arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(cut_.partition, problem.n_cols));
+    arrived_.fill_bytes(0, this->stream());
+    if (g_.packed) packed_ = PackedB<T>(problem.a->cols, pieces_of<T>(problem.n_cols, g_.strip));
   }
 
-  static Cost cost(const SpmmProblem<T>& problem) {
-    return RowMajorPlan<T>::cost(problem).plus_memory(balanced_bytes(problem));
+  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec,
+                                           const ParameterValues& values) {
+    if (auto why = RowMajorPlan<T>::refuse(problem, exec)) return why;
+    const Index strip = chosen(values, "strip");  // without it there is a form for all
+    if (strip == 0 || granularity_of(problem, values).cut.share_size > 0) return std::nullopt;
+    return fmt::format(
+        "has no strips of {} columns here: {}", strip,
+        "with vectors there are 8, 16, 32 and, of floats, 64 and 128; else 8, 16, 32, 64 and 96");
+  }
+
+  static Cost cost(const SpmmProblem<T>& problem, const ParameterValues& values) {
+    const Granularity g = granularity_of(problem, values);
+    const Offset shares = (problem.a->nnz() + g.cut.share_size - 1) / g.cut.share_size;
+    const double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
+    const double packed =
+        g.packed ? PackedB<T>::bytes(problem.a->cols, pieces_of<T>(problem.n_cols, g.strip)) : 0;
+    return RowMajorPlan<T>::cost(problem).plus_memory(Partition::bytes(problem.a->rows, shares, g.cut.bands) +
+                                                      slots + packed);
   }
 
   std::vector<Metric> metrics() const override {
-    const PartitionView view = matrix_.partition().view();
-    const Granularity& g = matrix_.granularity();
+    const PartitionView& view = cut_.partition;
+    const double vector = g_.strip == 8 ? 2 : kVectorLength<T>;
     return {
         {"shares", static_cast<double>(view.shares), ""},
-        {"share_nonzeros", static_cast<double>(g.share), ""},
-        {"strip_columns", static_cast<double>(g.strip), ""},
-        {"bands", static_cast<double>(g.bands), ""},
-        {"block_threads", static_cast<double>(g.block), ""},
-        {"packed_bytes", matrix_.packed_bytes(), "B"},
+        {"share", static_cast<double>(g_.cut.share_size), ""},
+        {"strip", static_cast<double>(g_.strip), ""},
+        {"columns", g_.vectors ? vector : 1, ""},
+        {"bands", static_cast<double>(g_.cut.bands), ""},
+        {"packed_bytes", packed_.bytes(), "B"},
         {"rows_cut", static_cast<double>(view.cut_rows), ""},
         {"rows_empty", static_cast<double>(view.empty_rows), ""},
-        {"partition_seconds",
-         matrix_.partition().seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"},
+        {"partition_seconds", partition_.seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"},
         {"strict_floor_bytes", strict_floor_bytes(), "B"},
         {"gathered_bytes", sizeof(T) * static_cast<double>(this->a().nnz()) * this->problem().n_cols, "B"}};
   }
 
- protected:
-  void multiply(const SpmmArgs<T>& product) override { matrix_.multiply(product, this->stream()); }
-
  private:
+  // All launches of a product but the first may be early: its kernels write different columns of C and of the
+  // slots, and each waits for the one before it, so that the last, which adds up the slots, has waited for all.
+  // The first waits in the ordinary way for whatever made B and C, and so do all others through it.
+  void multiply(const SpmmArgs<T>& product) override {
+    const Work<T> work{cut_, product};
+    g_.packed ? multiply_packed(work) : multiply_as_it_lies(work);
+    add_cut_rows(work, arrived_.data(), this->stream());
+  }
+
+  void multiply_packed(const Work<T>& work) {
+    const bool dealt = !rows_are_aligned<T>(work.m.c.ld);
+    packed_.copy(work.m.b, dealt, this->stream());
+    for (const Piece& piece : packed_.pieces()) {
+      const bool early = piece.first > 0;
+      if (piece.strip <= kVectorLength<T>) {
+        const RowMajor<const T> b{packed_.data(piece), piece.strip};
+        multiply_few_columns(columns_of(work, piece.first, piece.columns, b), true, early, this->stream());
+        continue;
+      }
+      const Columns<T> columns{.first = piece.first,
+                               .count = piece.columns,
+                               .b = packed_.data(piece),
+                               .ld = piece.strip,
+                               .apart = packed_.apart(piece),
+                               .dealt = dealt,
+                               .early = early};
+      const bool is_rest = piece.strip != g_.strip;
+      multiply_strips(work, columns, is_rest ? for_rest(std::min(piece.columns, piece.strip), true) : g_,
+                      this->stream());
+    }
+  }
+
+  void multiply_as_it_lies(const Work<T>& work) {
+    const RowMajor<const T>& b = work.m.b;
+    const auto from = [&](Index column) { return b.data == nullptr ? b.data : b.data + column; };  // no rows
+    if (g_.strip <= kVectorLength<T>) return multiply_few_columns(work, g_.vectors, false, this->stream());
+    const auto [whole, rest, few] = divide<T>(work.m.n_cols, g_);
+    multiply_strips(work, {.count = whole, .b = b.data, .ld = b.ld, .apart = g_.strip}, g_, this->stream());
+    const Granularity g = for_rest(rest, g_.vectors);
+    const Columns<T> beside{
+        .first = whole, .count = rest, .b = from(whole), .ld = b.ld, .apart = g.strip, .early = whole > 0};
+    multiply_strips(work, beside, g, this->stream());
+    if (few > 0) {
+      const Index first = whole + rest;
+      multiply_few_columns(columns_of(work, first, few, {from(first), b.ld}), false, first > 0,
+                           this->stream());
+    }
+  }
+
   /// A with 8 bytes a row pointer, the rows of B that are used, and C, once each (C twice where beta asks for
   /// the old one): no product of matrices in these formats moves less.
   double strict_floor_bytes() const {
@@ -186,28 +280,29 @@ class Balanced final : public RowMajorPlan<T> {
            sizeof(T) * n * (rows_of_b + c_passes * a.rows);
   }
 
+  Granularity g_;
   AnyDeviceCsr<T> a_;  ///< without its row pointers
-  BalancedMatrix<T> matrix_;
+  Partition partition_;
+  DeviceArray<T> slots_;  ///< sums of parts of rows, which every product writes anew
+  CutMatrix<T> cut_;
+  DeviceArray<unsigned> arrived_;  ///< counters for add_cut_rows(); 0 between products
+  PackedB<T> packed_;              ///< which every product writes anew
 };
 
 }  // namespace
 
-void add_balanced(Registry& registry, const std::string& name, Granularity granularity) {
+void add_balanced(Registry& registry) {
   registry.add<Balanced>(
-      {.name = name,
+      {.name = "07_spmm/balanced",
        .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order",
-       .previous = "strips"},
-      granularity);
+       .previous = "strips",
+       .parameters = {{"share", "non-zeros of a share; no row is cut that is no longer",
+                       "two for each group of lanes that the device has room for; 16 to 256", 1, 1 << 20},
+                      {"strip", "columns of B that are done at once: 8, 16, 32, 64, 96 or 128",
+                       "up to 32 as many as there are, else 256 bytes", 8, 128},
+                      {"columns", "neighbouring columns that a lane takes at once",
+                       "16 bytes, where rows of B are aligned or packed", 1, 1},
+                      {"bands", "of columns, by which shares are sorted", "1", 1, 64}}});
 }
-
-#define STAGES_INSTANTIATE(T)                                                                             \
-  template double balanced_bytes(const SpmmProblem<T>&);                                                  \
-  template class BalancedMatrix<T>;                                                                       \
-  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, std::int32_t>&, const SpmmShape&,               \
-                                             const Granularity&, cudaStream_t);                           \
-  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Offset>&, const SpmmShape&, const Granularity&, \
-                                             cudaStream_t);
-STAGES_INSTANTIATE(float)
-STAGES_INSTANTIATE(double)
 
 }  // namespace stages::spmm

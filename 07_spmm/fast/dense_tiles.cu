@@ -68,64 +68,47 @@ __global__ void __launch_bounds__(kWarps* kLanesOfTile)
   }
 }
 
-/// Calls `go` with what a form is made of, as types.
-template <class Go>
-void with_form(const TileForm& form, Go&& go) {
-  const auto with_ahead = [&](auto warps) {
-    if (form.ahead == 1) return go(warps, std::integral_constant<unsigned, 1>());
-    if (form.ahead == 2) return go(warps, std::integral_constant<unsigned, 2>());
-    if (form.ahead == 4) return go(warps, std::integral_constant<unsigned, 4>());
-    fail("dense_tiles: {} tiles at once were asked for; give 1, 2 or 4", form.ahead);
-  };
-  if (form.warps == 4) return with_ahead(std::integral_constant<unsigned, 4>());
-  if (form.warps == 8) return with_ahead(std::integral_constant<unsigned, 8>());
-  if (form.warps == 16) return with_ahead(std::integral_constant<unsigned, 16>());
-  fail("dense_tiles: blocks of {} warps were asked for; give 4, 8 or 16", form.warps);
-}
-
 template <class T>
 class DenseTiles final : public TilePlan<T> {
  public:
-  DenseTiles(const SpmmProblem<T>& problem, Exec& exec, TileForm form)
-      : TilePlan<T>(problem, exec), form_(form) {
-    if (form_.warps == 0) {
-      const dim3 grid = this->blocks_of_bands();
-      const Offset blocks = Offset{grid.x} * grid.y, wanted = kWarpsOfSm * device_facts().sms;
-      form_.warps = 4;
-      while (form_.warps < 16 && blocks * form_.warps < wanted) form_.warps *= 2;
-    }
-    if (form_.ahead == 0) form_.ahead = form_.warps == 4 ? 2 : 1;
-    with_form(form_, [](auto, auto) {});  // throws if there is no such form
-  }
+  using TilePlan<T>::TilePlan;
 
   std::vector<Metric> metrics() const override {
     std::vector<Metric> out = TilePlan<T>::metrics();
-    out.push_back({"warps_of_block", static_cast<double>(form_.warps), ""});
+    out.push_back({"warps_of_block", static_cast<double>(warps_of(this->blocks_of_bands())), ""});
     return out;
   }
 
  private:
-  void multiply_bands(const TiledMatrix<T>& a, const SpmmArgs<T>& product, const dim3& blocks) override {
-    if constexpr (std::is_same_v<T, float>) {
-      with_form(form_, [&](auto warps, auto ahead) {
-        launch(rows_are_aligned<T>(product.b.ld) ? multiply_dense_tiles<4, warps(), ahead()>
-                                                 : multiply_dense_tiles<1, warps(), ahead()>,
-               {.grid = blocks, .block = warps() * kLanesOfTile, .stream = this->stream()}, a, product);
-      });
-    }
+  static Offset warps_of(const dim3& blocks) {
+    Offset warps = 4;
+    while (warps < 16 && warps * blocks.x * blocks.y < kWarpsOfSm * device_facts().sms) warps *= 2;
+    return warps;
   }
 
-  TileForm form_;
+  void multiply_bands(const TiledMatrix<T>& a, const SpmmArgs<T>& product, const dim3& blocks) override {
+    if constexpr (std::is_same_v<T, float>) {
+      const auto by_warps = [&]<unsigned kWarps>(std::integral_constant<unsigned, kWarps>) {
+        constexpr unsigned kAhead = kWarps == 4 ? 2 : 1;
+        launch(rows_are_aligned<T>(product.b.ld) ? multiply_dense_tiles<4, kWarps, kAhead>
+                                                 : multiply_dense_tiles<1, kWarps, kAhead>,
+               {.grid = blocks, .block = kWarps * kLanesOfTile, .stream = this->stream()}, a, product);
+      };
+      const Offset warps = warps_of(blocks);
+      if (warps == 4) by_warps(std::integral_constant<unsigned, 4>());
+      if (warps == 8) by_warps(std::integral_constant<unsigned, 8>());
+      if (warps == 16) by_warps(std::integral_constant<unsigned, 16>());
+    }
+  }
 };
 
 }  // namespace
 
-void add_dense_tiles(Registry& registry, const std::string& name, TileForm form) {
+void add_dense_tiles(Registry& registry) {
   registry.add<DenseTiles>(
-      {.name = name,
+      {.name = "07_spmm/dense_tiles",
        .idea = "tiles of 16 x 8 on tensor cores, several under way, by as many warps as the GPU has room for",
-       .previous = "tensor_tiles"},
-      form);
+       .previous = "tensor_tiles"});
 }
 
 }  // namespace stages::spmm

@@ -48,6 +48,15 @@ __device__ inline Share load_share(const PartitionView& partition, unsigned numb
           .slot = from->slot};
 }
 
+/// How `balanced` cuts, and how a group of lanes goes through a share; balanced.cu has the rules.
+struct Granularity {
+  Index strip = 0;  ///< columns of B and C that are done at once; a vector of them: few_columns.cu has all
+  Index loads = 4;  ///< vectors that a lane asks for before it uses the first: 4 or 8
+  bool vectors = false;  ///< of 16 bytes, which lanes take of B: its rows, or those of its copy, are aligned
+  bool packed = false;   ///< B is copied strip by strip first (packed_b.hpp)
+  Cut cut = {};
+};
+
 /// What a kernel makes of an SM: groups of lanes that are a block, blocks that it has room for.
 struct Residency {
   unsigned groups = 0;
@@ -71,14 +80,13 @@ struct Columns {
   bool early = false;
 };
 
-/// `aligned`: rows of B begin at multiples of 16 bytes. Throws Error if strips have no such form.
+/// No groups: there is no such form.
 template <class T>
-Residency residency_of_strips(const Granularity& g, bool aligned);
+Residency residency_of_strips(const Granularity& g);
 
-/// These columns of C, all but for the parts of cut rows that are left in slots. Throws Error as
-/// residency_of_strips does.
+/// These columns of C, all but for the parts of cut rows that are left in slots.
 template <class T>
-void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Granularity& g, bool aligned,
+void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Granularity& g,
                      cudaStream_t stream);
 
 // ---- few_columns.cu ---------------------------------------------------------------------------------------

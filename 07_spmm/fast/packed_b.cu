@@ -2,7 +2,7 @@
 //
 // A gather costs the lines that it touches rather than bytes. 32 floats in one line are one request; where
 // rows are 33 floats long, they lie in two lines for 31 rows of 32, and no vector fits them. A product asks
-// for a row of B once a non-zero: if that is often enough (granularity.hpp), it pays to write B anew in each
+// for a row of B once a non-zero: if that is often enough (balanced.cu), it pays to write B anew in each
 // run, side by side, at the full speed of the memory.
 //
 // A block copies 32 rows of a strip. Blocks with the same rows follow each other, so that a line that belongs

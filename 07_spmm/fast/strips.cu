@@ -20,12 +20,67 @@
 // Input: a cut matrix; B by rows, as it lies or packed. Cost: per strip all of A (4 + sizeof(T) bytes a
 // non-zero), a strip of a row of B for each non-zero, and C once.
 
-#include "07_spmm/fast/strip_forms.hpp"
+#include "07_spmm/fast/kernels.hpp"
+#include "07_spmm/fast/packed_b.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
+
+constexpr unsigned kRegistersOfSm = 65536;  ///< of 32 bits
+
+/// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
+/// those of kAhead rows of B at once. A form is a type, so that the compiler unrolls its loops and keeps all
+/// that a lane has in registers.
+template <class T, unsigned kLanes_, unsigned kVector_, unsigned kRepeats_, unsigned kAhead_>
+struct StripForm {
+  using Value = T;
+  static constexpr unsigned kLanes = kLanes_, kVector = kVector_, kRepeats = kRepeats_, kAhead = kAhead_;
+  static constexpr unsigned kSums = kVector * kRepeats;  ///< columns of a lane
+  static constexpr unsigned kApart = kLanes * kVector;   ///< from one repeat to the next
+  static constexpr unsigned kStrip = kLanes * kSums;
+  static constexpr unsigned kGroups = kSmallBlock / kLanes;  ///< of a block
+  /// What a thread needs in registers: its part of the rows of B and of the sums, and all else. With so many
+  /// no form was seen to spill any (nvcc 13, sm_80 and sm_90).
+  static constexpr unsigned kRegisters = 32 + 8 * kRepeats + (kAhead + 1) * kSums * sizeof(T) / 4 +
+                                         (sizeof(T) == 8 && kAhead * kSums > 8 ? 12 : 0);
+  /// The blocks that an SM then has room for.
+  static constexpr unsigned kBlocks = kRegistersOfSm / (kSmallBlock * kRegisters);
+  /// A bit for each non-zero of the first batch of each group of a warp.
+  static constexpr unsigned kFirstBatch = (1u << kAhead) - 1;
+  static constexpr unsigned kFirstBatches = kLanes == 4    ? kFirstBatch * 0x11111111u
+                                            : kLanes == 8  ? kFirstBatch * 0x01010101u
+                                            : kLanes == 16 ? kFirstBatch * 0x00010001u
+                                                           : kFirstBatch;
+  /// Whether a packed B may have dealt it the columns (packed_b.hpp).
+  static constexpr bool kMayBeDealt = kVector > 1 && kRepeats == 1 && kStrip >= kVectorStrip;
+  static_assert(kLanes % kAhead == 0 && kLanes >= 4);
+};
+
+/// Calls `go` with the StripForm of `g`, if there is one. Without vectors a lane has one column, two or three,
+/// which lie 32 apart.
+template <class T, class Go>
+void with_form(const Granularity& g, Go&& go) {
+  constexpr unsigned kVector = kVectorLength<T>;
+  if (!g.vectors) {
+    if (g.strip == 8) go(StripForm<T, 8, 1, 1, 8>{});
+    if (g.strip == 16) go(StripForm<T, 16, 1, 1, 8>{});
+    if (g.strip == 32) go(StripForm<T, 32, 1, 1, 8>{});
+    if (g.strip == 64) go(StripForm<T, 32, 1, 2, 8>{});
+    if (g.strip == 96) go(StripForm<T, 32, 1, 3, 4>{});
+    return;
+  }
+  if (g.strip == 8) go(StripForm<T, 4, 2, 1, 4>{});
+  if constexpr (kVector == 4) {
+    if (g.strip == 16) go(StripForm<T, 4, kVector, 1, 4>{});
+    if (g.strip == 128) go(StripForm<T, 16, kVector, 2, 4>{});
+  }
+  if (g.strip == 8 * kVectorLength<T>)
+    g.loads == 4 ? go(StripForm<T, 8, kVector, 1, 4>{}) : go(StripForm<T, 8, kVector, 1, 8>{});
+  if (g.strip == 16 * kVectorLength<T>)
+    g.loads == 4 ? go(StripForm<T, 16, kVector, 1, 4>{}) : go(StripForm<T, 16, kVector, 1, 8>{});
+}
 
 template <class T>
 struct Nonzero {
@@ -166,7 +221,7 @@ constexpr unsigned kEmptyRows = 8;
 /// The first `blocks` multiply; those after them set empty rows. Strips of B lie `gap` elements further apart
 /// than they would side by side.
 template <class F, bool kDealt, class T = typename F::Value>
-__global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock))
+__global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(F::kBlocks, kSmallBlock))
     multiply(CutMatrix<T> a, SpmmArgs<T> m, Offset gap, unsigned blocks) {
   let_next_kernel_start();
   const unsigned lane = threadIdx.x % F::kLanes, group = threadIdx.x / F::kLanes;
@@ -198,7 +253,7 @@ void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, 
     launch(kernel,
            {.grid = {blocks + blocks_for(view.empty_rows, F::kGroups * kEmptyRows),
                      strips_of(work.m.n_cols, F::kStrip)},
-            .block = F::kBlock,
+            .block = kSmallBlock,
             .stream = stream,
             .early = columns.early && can_launch_early()},
            work.a, work.m, columns.apart - Offset{F::kStrip}, blocks);
@@ -212,9 +267,9 @@ void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, 
 }  // namespace
 
 template <class T>
-Residency residency_of_strips(const Granularity& g, bool aligned) {
+Residency residency_of_strips(const Granularity& g) {
   Residency residency;
-  with_form<T>(g, aligned, [&](auto form) {
+  with_form<T>(g, [&](auto form) {
     using F = decltype(form);
     residency = {.groups = F::kGroups, .blocks = F::kBlocks};
   });
@@ -222,9 +277,9 @@ Residency residency_of_strips(const Granularity& g, bool aligned) {
 }
 
 template <class T>
-void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Granularity& g, bool aligned,
+void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Granularity& g,
                      cudaStream_t stream) {
-  with_form<T>(g, aligned, [&](auto form) {
+  with_form<T>(g, [&](auto form) {
     using F = decltype(form);
     for (Offset first = 0; first < columns.count; first += Offset{kMostStrips} * F::kStrip)
       launch_form<F>(whole, columns, first, stream);

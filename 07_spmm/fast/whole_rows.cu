@@ -4,22 +4,22 @@
 // that they cut, and time to cut them: dear beside a product of 5 us, and for little where no row is very
 // long. Here the lanes that take a strip of columns, each a vector of 16 bytes, do a row from its first
 // non-zero to its last, with several rows of B under way (strips.cu tells why). That is a group of 4, 8 or 16
-// lanes; where rows of B are not aligned, a warp with a column a lane.
+// lanes.
 //
 // Long rows. By length, a row that is too long for a group has all groups of a warp, or the whole block: each
 // group takes every second, fourth, ... batch of its non-zeros, and in the end they add up their sums, by
-// shuffles and in shared memory, always in the same order. As they lie, each row has a group.
+// shuffles and in shared memory, always in the same order. Too long is more than each group would get if all
+// of them shared the product evenly (16 to 128 non-zeros), and for a warp more than its groups together.
 //
 // Order. Rows come by length, the longest first: those of a warp are then equally long, and what takes longest
 // begins first. But a group alone may take as long for 64 non-zeros as a warp's eight for 500; so long rows of
 // groups come between those of blocks and those of warps, which measured better than any other place
-// (notes.md). Rows of equal length come as they lie; so do all where there are many non-zeros, rows are even
-// and not long, and neighbours ask for the same rows of B (whole_rows.hpp).
+// (notes.md). Rows of equal length come as they lie. Where rows are even and neighbours ask for the same rows
+// of B, all may come as they lie, and each row has a group (the parameter `order`).
 //
-// Input: any CSR matrix; a row that is much longer than the others keeps its block, and so the product, for
-// long. Cost: that of strips.cu. Memory: A, and 4 bytes a row for the order.
-
-#include "07_spmm/fast/whole_rows.hpp"
+// Input: any CSR matrix, and a B whose rows are aligned to 16 bytes, and longer; a row of A that is much longer
+// than the others keeps its block, and so the product, for long. Cost: that of strips.cu. Memory: A, and 4
+// bytes a row for the order.
 
 #include <algorithm>
 #include <bit>
@@ -29,7 +29,6 @@
 
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/shares.hpp"
-#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -182,20 +181,25 @@ __global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(L::kBlocks, kSmallBl
   multiply_row<L, L::kLanes>(a, m, rows, place, end);
 }
 
-/// Calls `go` with the RowLanes for so many columns of B, whose rows are `aligned` to 16 bytes or not; `lanes`
-/// where they have more than a line.
+/// Calls `go` with the RowLanes of so many lanes.
 template <class T, class Go>
-void with_lanes(Index n_cols, bool aligned, Index lanes, Go&& go) {
+void with_lanes(Index lanes, Go&& go) {
   constexpr unsigned kVector = kVectorLength<T>;
-  if (!aligned) return go(RowLanes<32, 1>{});
-  const auto columns = static_cast<unsigned>(n_cols);
-  if (columns <= 4 * kVector) return go(RowLanes<4, kVector>{});
-  if (columns <= 8 * kVector || lanes == 8) return go(RowLanes<8, kVector>{});
-  go(RowLanes<16, kVector>{});
+  if (lanes == 4) go(RowLanes<4, kVector>{});
+  if (lanes == 8) go(RowLanes<8, kVector>{});
+  if (lanes == 16) go(RowLanes<16, kVector>{});
+}
+
+/// The lanes of a group.
+template <class T>
+Index lanes_for(Index n_cols, const ParameterValues& values) {
+  if (const Index lanes = chosen(values, "lanes"); lanes > 0) return lanes;
+  return n_cols <= 4 * kVectorLength<T> ? 4 : 8;
 }
 
 constexpr Offset kBatch = 8, kMostBatches = 1 << 16;
-constexpr Offset kLongPart = 4;  ///< a row of a group is long with more than 1 / kLongPart of `nonzeros`
+constexpr Offset kLongPart =
+    4;  ///< a row of a group is long with more than 1 / kLongPart of what it may have
 
 /// So many non-zeros in batches, as far as these are told apart.
 Offset in_batches(Offset nonzeros) { return std::min(kMostBatches, (nonzeros + kBatch - 1) / kBatch); }
@@ -224,20 +228,35 @@ Index count_longer(const Csr<T>& a, std::span<const Index> order, Offset batches
 template <class T>
 class WholeRows final : public RowMajorPlan<T> {
  public:
-  WholeRows(const SpmmProblem<T>& problem, Exec& exec, const RowForm& form)
+  WholeRows(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
       : RowMajorPlan<T>(problem, exec),
-        form_(resolve_rows<T>(form, shape_of(problem))),
+        by_length_(chosen(values, "order") != 1),
+        lanes_(lanes_for<T>(problem.n_cols, values)),
         matrix_(to_device(*problem.a)) {
     rows_.rows = problem.a->rows;
-    if (form_.order == RowOrder::by_length) put_in_order(*problem.a);
+    if (by_length_) put_in_order(*problem.a);
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
     return RowMajorPlan<T>::cost(problem).plus_memory(sizeof(Index) * static_cast<double>(problem.a->rows));
   }
 
+  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec,
+                                           const ParameterValues& values) {
+    if (auto why = RowMajorPlan<T>::refuse(problem, exec)) return why;
+    if (problem.n_cols <= kVectorLength<T> || !rows_are_aligned<T>(ld_of_b(problem)))
+      return fmt::format(
+          "takes rows of B that are longer than 16 bytes and begin at multiples of that; these have "
+          "{} columns and lie {} apart; see balanced",
+          problem.n_cols, ld_of_b(problem));
+    if (const Index lanes = lanes_for<T>(problem.n_cols, values); lanes > 8 && lanes != 16)
+      return fmt::format("has no groups of {} lanes; give 8 or 16", lanes);
+    return std::nullopt;
+  }
+
   std::vector<Metric> metrics() const override {
-    return {{"rows_by_length", form_.order == RowOrder::by_length ? 1.0 : 0.0, ""},
+    return {{"order", by_length_ ? 2.0 : 1.0, ""},
+            {"lanes", static_cast<double>(lanes_), ""},
             {"rows_of_blocks", static_cast<double>(rows_.first_long), ""},
             {"rows_of_groups_first", static_cast<double>(rows_.first_warp - rows_.first_long), ""},
             {"rows_of_warps", static_cast<double>(rows_.first_rest - rows_.first_warp), ""}};
@@ -247,8 +266,8 @@ class WholeRows final : public RowMajorPlan<T> {
   /// Sorts rows, and decides which have a group, a warp or a block.
   void put_in_order(const Csr<T>& a) {
     std::vector<Index> order = by_length(a);
-    const Offset batches = in_batches(form_.nonzeros);
-    const Index after_blocks = count_longer<T>(a, order, in_batches(form_.of_warp));
+    const Offset of_group = nonzeros_of_group(a.nnz()), batches = in_batches(of_group);
+    const Index after_blocks = count_longer<T>(a, order, in_batches(of_group * Index{kWarp} / lanes_));
     const Index after_warps = count_longer<T>(a, order, batches);
     const Index after_long = count_longer<T>(a, order, std::max(Offset{1}, batches / kLongPart));
     std::rotate(order.begin() + after_blocks, order.begin() + after_warps, order.begin() + after_long);
@@ -260,12 +279,23 @@ class WholeRows final : public RowMajorPlan<T> {
     rows_.order = order_.data();
   }
 
+  /// What each would get if all groups that the device has room for shared the product evenly.
+  Offset nonzeros_of_group(Offset nnz) const {
+    constexpr double kLeast = 16, kMost = 128;
+    double resident = 1;
+    with_lanes<T>(lanes_, [&](auto lanes) {
+      using L = decltype(lanes);
+      resident = static_cast<double>(device_facts().sms) * L::kBlocks * kGroupsOfBlock<L> /
+                 blocks_for(this->problem().n_cols, L::kStrip);
+    });
+    const double even = std::clamp(static_cast<double>(nnz) / resident, kLeast, kMost);
+    return std::bit_ceil(static_cast<unsigned>(even));
+  }
+
   void multiply(const SpmmArgs<T>& product) override {
-    const bool aligned = rows_are_aligned<T>(product.b.ld);
     std::visit(
         [&](const auto& a) {
-          with_lanes<T>(product.n_cols, aligned, form_.lanes,
-                        [&](auto lanes) { launch_rows<decltype(lanes)>(a.view(), product); });
+          with_lanes<T>(lanes_, [&](auto lanes) { launch_rows<decltype(lanes)>(a.view(), product); });
         },
         matrix_);
   }
@@ -281,73 +311,22 @@ class WholeRows final : public RowMajorPlan<T> {
            a, product, rows_);
   }
 
-  RowForm form_;
+  bool by_length_;
+  Index lanes_;  ///< of a group
   AnyDeviceCsr<T> matrix_;
   DeviceArray<Index> order_;  ///< empty where rows come as they lie
   RowGroups rows_;
 };
 
-struct Groups {
-  double resident = 0;  ///< that the device has room for
-  Index of_warp = 0;
-};
-
-template <class T>
-Groups groups_for(const SpmmShape& shape, Index lanes) {
-  Groups groups;
-  with_lanes<T>(shape.n_cols, rows_are_aligned<T>(shape.ld_of_b), lanes, [&](auto of) {
-    using L = decltype(of);
-    const double strips = blocks_for(shape.n_cols, L::kStrip);
-    groups = {static_cast<double>(device_facts().sms) * L::kBlocks * kGroupsOfBlock<L> / strips,
-              kWarp / L::kLanes};
-  });
-  return groups;
-}
-
-/// The non-zeros of a row that one of so many groups takes by length.
-Index nonzeros_of_group(const SpmmShape& shape, double resident) {
-  constexpr double kLeast = 16, kMost = 128;
-  const double even = static_cast<double>(shape.nnz) / resident;
-  const auto nonzeros =
-      static_cast<Index>(std::bit_ceil(static_cast<unsigned>(std::clamp(even, kLeast, kMost))));
-  const bool none_is_long = is_even(shape) && shape.longest <= 2 * Offset{nonzeros};
-  return none_is_long && nonzeros < kMost ? 2 * nonzeros : nonzeros;
-}
-
 }  // namespace
 
-bool stay_in_order(const SpmmShape& shape, Offset bytes) {
-  constexpr Offset kManyLines = 6'000;  // non-zeros for each SM
-  const bool many = bytes > kLineBytes ? shape.nnz >= kManyLines * device_facts().sms : has_many(shape);
-  return many && is_mesh(shape);
-}
-
-template <class T>
-RowForm resolve_rows(RowForm form, const SpmmShape& shape) {
-  if (form.nonzeros < 0 || form.of_warp < 0 || (form.lanes != 0 && form.lanes != 8 && form.lanes != 16)) {
-    fail(
-        "whole_rows: {} lanes, {} non-zeros of a group and {} of a warp were asked for; give 8 or 16 lanes, "
-        "and no less than 0",
-        form.lanes, form.nonzeros, form.of_warp);
-  }
-  if (form.order == RowOrder::by_rule)
-    form.order =
-        stay_in_order(shape, shape.n_cols * Offset{sizeof(T)}) ? RowOrder::as_they_lie : RowOrder::by_length;
-  if (form.lanes == 0) form.lanes = is_even(shape) ? 16 : 8;
-  const Groups groups = groups_for<T>(shape, form.lanes);
-  if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group(shape, groups.resident);
-  if (form.of_warp == 0) form.of_warp = Offset{form.nonzeros} * groups.of_warp * (is_even(shape) ? 2 : 1);
-  form.of_warp = std::max<Offset>(form.of_warp, form.nonzeros);
-  return form;
-}
-
-void add_whole_rows(Registry& registry, const std::string& name, RowForm form) {
+void add_whole_rows(Registry& registry) {
   registry.add<WholeRows>(
-      {.name = name,
-       .idea = "whole rows on groups of lanes, a vector of B each; a warp or a block for long ones"},
-      form);
+      {.name = "07_spmm/whole_rows",
+       .idea = "whole rows on groups of lanes, a vector of B each; a warp or a block for long ones",
+       .parameters = {
+           {"order", "1: rows as they lie, a group each; 2: by length, the longest first", "2", 1, 2},
+           {"lanes", "of a group: 8 or 16", "4 up to 64 bytes of a row of B, else 8", 8, 16}}});
 }
-
-STAGES_FOR_VALUES(resolve_rows)
 
 }  // namespace stages::spmm

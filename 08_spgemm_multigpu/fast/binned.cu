@@ -25,6 +25,7 @@
 #include <limits>
 
 #include "08_spgemm_multigpu/fast/batches.hpp"
+#include "08_spgemm_multigpu/fast/dense_rows.hpp"
 #include "08_spgemm_multigpu/fast/operand.hpp"
 #include "08_spgemm_multigpu/fast/passes.hpp"
 #include "08_spgemm_multigpu/fast/recorded.hpp"
@@ -50,10 +51,14 @@ class Binned final : public BinnedPlan<T> {
   Binned(const SpgemmProblem<T>& problem, const ProductFacts& facts, Exec& exec, const Settings& settings)
       : Binned(Operand<T, Ptr>(*problem.a), Operand<T, Ptr>(*problem.b), facts, lanes_for(problem.a->view()),
                exec, settings) {
+    if (const RowsAsDense rows = rows_as_dense(*problem.a, *problem.b, settings.rules); !rows.rows.empty()) {
+      leave_out(*problem.a, rows.longer_than);
+      dense_ = DenseRows<T>(rows, problem.b->cols);
+      return;
+    }
     const RowsToSplit long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) return;
-    passes_.set_rules(asked_rules_, products_, asked_rules_.long_row);
-    lanes_ = lanes_for(problem.a->view(), asked_rules_.long_row);
+    leave_out(*problem.a, asked_rules_.long_row);
     split_ = std::make_unique<SplitRows<T>>(*problem.a, long_rows, b_.view(), exec, settings);
   }
 
@@ -103,6 +108,7 @@ class Binned final : public BinnedPlan<T> {
     over_bins([this](Form form, RowList list, cudaStream_t stream) {
       passes_.count(factors(), form, list, stream);
     });
+    dense_.count(factors().structures(), passes_.counts(), stream());
     if (split_) split_->put_counts(passes_.counts(), stream());
     passes_.add_up_counts();
     bin_for_multiplying(0, rows());
@@ -175,6 +181,7 @@ class Binned final : public BinnedPlan<T> {
     auto all = passes_.metrics(kept_.is_a ? unknown : static_cast<double>(products_),
                                kept_.is_a ? kept_.entries.col_idx.size() : a_.entries(), b_.entries(),
                                sizes_whole_, sizes_whole_);
+    all.push_back({"rows_dense", static_cast<double>(dense_.size()), ""});
     all.push_back({"rows_split", split_ ? static_cast<double>(split_->size()) : 0.0, ""});
     return all;
   }
@@ -190,6 +197,12 @@ class Binned final : public BinnedPlan<T> {
                 b_.view()};
     }
     return {a_.view(), b_.view()};
+  }
+
+  /// Rows of A with more non-zeros are not for the bins.
+  void leave_out(const Csr<T>& a, Index long_row) {
+    passes_.set_rules(asked_rules_, products_, long_row);
+    lanes_ = lanes_for(a.view(), long_row);
   }
 
   void drop_result() {
@@ -248,6 +261,7 @@ class Binned final : public BinnedPlan<T> {
     over_bins([&](Form form, RowList list, cudaStream_t stream) {
       passes_.multiply(factors(), form, list, c, stream);
     });
+    dense_.multiply(factors(), first_row, end_row, c, stream());
     if (split_) split_->put_rows(first_row, end_row, c, stream());
   }
 
@@ -265,6 +279,7 @@ class Binned final : public BinnedPlan<T> {
   unsigned first_lanes_, lanes_;  ///< of the first A, and of this one
   Operand<T, Ptr> a_, b_;
   Passes<T, Ptr> passes_;
+  DenseRows<T> dense_;
   std::unique_ptr<SplitRows<T>> split_;
   Kept kept_;
   Bins bins_;
@@ -347,21 +362,34 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
       NonZeros<T>::kBytes * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
   const double result = NonZeros<T>::kBytes * static_cast<double>(problem.result_bound);
   cost.memory = device_csr_bytes(a) + binned_bytes_of_b(problem) + workspace_bytes(problem) +
-                split_bytes(problem) + std::max(row, std::min(result, kWhole));
+                split_bytes(problem) + DenseRows<T>::bytes(rows_as_dense(a, b, Rules{}), b.cols) +
+                std::max(row, std::min(result, kWhole));
   return cost;
 }
 
-Factory binned_plans(const Settings& settings, bool count_once) {
-  Factory factory = looking<SpgemmProblem>([=]<class T>(const SpgemmProblem<T>&, Exec&,
-                                                        const ParameterValues&) -> Offer<SpgemmProblem<T>> {
-    return {.prepare = [=](const SpgemmProblem<T>& problem, Exec& exec) -> std::unique_ptr<SpgemmPlan<T>> {
+/// Sizes that are powers of two, as parameters count them.
+Settings with_values(Settings settings, const ParameterValues& values) {
+  Rules& rules = settings.rules;
+  if (const Index sorted = chosen(values, "sorted"); sorted > 0) rules.most_sorted = 8 << sorted;
+  if (const Index tables = chosen(values, "tables"); tables > 0) rules.block_slots = 1024 << tables;
+  if (const Index bitmaps = chosen(values, "bitmaps"); bitmaps > 0) rules.narrow_results = 256 << bitmaps;
+  if (chosen(values, "waits") > 0) rules.recorded_rows_a_sm = 0;
+  return settings;
+}
+
+Factory binned_plans(const Settings& asked, bool count_once) {
+  Factory factory = looking<SpgemmProblem>(
+      [=]<class T>(const SpgemmProblem<T>&, Exec&, const ParameterValues& values) -> Offer<SpgemmProblem<T>> {
+        const Settings settings = with_values(asked, values);
+        return {
+            .prepare = [=](const SpgemmProblem<T>& problem, Exec& exec) -> std::unique_ptr<SpgemmPlan<T>> {
               auto plan = make_recorded(problem, exec, settings);
               if (plan == nullptr) plan = make_binned(problem, exec, settings);
               if (count_once) plan->count_once();
               return plan;
             },
             .cost = binned_cost<T>};
-  });
+      });
   factory.plan_needs = {.gpu = true};
   factory.chains = !count_once;  // structures change from round to round
   return factory;
@@ -389,7 +417,11 @@ void add_binned(Registry& registry, const std::string& name, const spgemm::Setti
   registry.add(
       {.name = name,
        .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows",
-       .previous = "bitmaps"},
+       .previous = "bitmaps",
+       .parameters = {{"sorted", "1 to 5: lanes sort up to 16, 32, .. 256 products", "5", 1, 5},
+                      {"tables", "1 to 3: 2048, 4096, 8192 slots in a table of a block", "2", 1, 3},
+                      {"bitmaps", "1 to 2: for rows of up to 512, 1024 results in a narrow range", "1", 1, 2},
+                      {"waits", "1: also small products wait for sizes, and are no graph", "by size", 1, 1}}},
       spgemm::binned_plans(settings));
 }
 

@@ -3,6 +3,7 @@
 #include "08_spgemm_multigpu/fast/passes.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "08_spgemm_multigpu/fast/gather.hpp"
 
@@ -179,6 +180,10 @@ std::vector<Metric> Passes<T, Ptr>::metrics(double products, std::size_t in_a, s
       {"results", results, ""},
       {"products_a_result", products / std::max(results, 1.0), ""},
       {"memory_bytes_at_least", NonZeros<T>::kBytes * (a + b + results) + 20.0 * (rows_ + 1.0), "B"},
+      {"sorted", std::bit_width(static_cast<unsigned>(rules_.most_sorted / 16)) + 0.0, ""},
+      {"tables", std::bit_width(static_cast<unsigned>(rules_.block_slots / 2048)) + 0.0, ""},
+      {"bitmaps", std::bit_width(static_cast<unsigned>(rules_.narrow_results / 512)) + 0.0, ""},
+      {"waits", apart_ == 0 ? 1.0 : 0.0, ""},
       {"l2_bytes_at_least", NonZeros<T>::kBytes * products + 64.0 * a, "B"},
       {"gather_bytes_per_second",
        gather_bytes_per_second().value_or(std::numeric_limits<double>::quiet_NaN()), "B"}};

@@ -1,5 +1,6 @@
 #include "08_spgemm_multigpu/fast/recorded.hpp"
 
+#include "08_spgemm_multigpu/fast/dense_rows.hpp"
 #include "08_spgemm_multigpu/fast/passes.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
 
@@ -9,14 +10,16 @@ namespace {
 template <class T, class Ptr>
 class Recorded final : public HalvesPlan<T> {
  public:
-  Recorded(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
+  Recorded(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings, const RowsAsDense& dense)
       : exec_(as_gpu(exec)),
         bounds_(bounds_of(problem)),
-        lanes_(lanes_for(problem.a->view())),
+        lanes_(lanes_for(problem.a->view(), longest_for_bins(dense))),
         a_(*problem.a),
         b_(*problem.b),
         passes_(exec_, bounds_.rows, bounds_.cols, true) {
-    passes_.set_rules(settings.rules, settings.products > 0 ? settings.products : bounds_.products);
+    passes_.set_rules(settings.rules, settings.products > 0 ? settings.products : bounds_.products,
+                      longest_for_bins(dense));
+    if (!dense.rows.empty()) dense_ = DenseRows<T>(dense, bounds_.cols);
     if (has_words(problem, passes_.rules())) passes_.use_words(b_.rows, b_.col_idx.size());
     passes_.take_parts(most(Form::windows));
     c_ = NonZeros<T>(passes_.pool(), bounds_.results, exec_.stream());
@@ -64,11 +67,15 @@ class Recorded final : public HalvesPlan<T> {
     }
     auto all = passes_.metrics(static_cast<double>(bounds_.products), a_.col_idx.size(), b_.col_idx.size(),
                                sizes, launched);
+    all.push_back({"rows_dense", static_cast<double>(dense_.size()), ""});
     all.push_back({"rows_split", 0, ""});
     return all;
   }
 
  private:
+  static Index longest_for_bins(const RowsAsDense& dense) {
+    return dense.rows.empty() ? std::numeric_limits<Index>::max() : dense.longer_than;
+  }
   Index most(Form form) const { return most_rows(passes_.rules(), bounds_, form); }
   Factors<T, Ptr> factors() const { return {a_.view(), b_.view()}; }
 
@@ -95,6 +102,7 @@ class Recorded final : public HalvesPlan<T> {
     over_possible_bins(Pass::counting, is_counted_by, [this](Form form, RowList list, cudaStream_t stream) {
       passes_.count(factors(), form, list, stream);
     });
+    dense_.count(factors().structures(), passes_.counts(), exec_.stream());
     passes_.add_up_counts();
     passes_.choose_multiplying(0, bounds_.rows);
     passes_.fill(Pass::multiplying, 0, bounds_.rows);
@@ -106,6 +114,7 @@ class Recorded final : public HalvesPlan<T> {
                        [&](Form form, RowList list, cudaStream_t stream) {
                          passes_.multiply(factors(), form, list, c, stream);
                        });
+    dense_.multiply(factors(), 0, bounds_.rows, c, exec_.stream());
   }
 
   GpuExec& exec_;
@@ -113,6 +122,7 @@ class Recorded final : public HalvesPlan<T> {
   unsigned lanes_;
   DeviceCsr<T, Ptr> a_, b_;
   Passes<T, Ptr> passes_;
+  DenseRows<T> dense_;
   NonZeros<T> c_;  ///< as many as there could be
   Graph whole_, counting_, multiplying_;
 };
@@ -124,13 +134,15 @@ std::unique_ptr<HalvesPlan<T>> make_recorded(const SpgemmProblem<T>& problem, Ex
                                              const Settings& settings) {
   // A chain has another A in each round; split rows are products whose sizes the host waits for.
   if (problem.rounds > 1 || settings.result_bytes > 0 ||
-      !is_recorded(settings.rules, bounds_of(problem), device_facts().sms) ||
-      !rows_to_split(*problem.a, *problem.b, settings.rules).rows.empty())
+      !is_recorded(settings.rules, bounds_of(problem), device_facts().sms))
+    return nullptr;
+  const RowsAsDense dense = rows_as_dense(*problem.a, *problem.b, settings.rules);
+  if (dense.rows.empty() && !rows_to_split(*problem.a, *problem.b, settings.rules).rows.empty())
     return nullptr;
   try {
     if (has_wide_pointers(problem, settings))
-      return std::make_unique<Recorded<T, Offset>>(problem, exec, settings);
-    return std::make_unique<Recorded<T, std::int32_t>>(problem, exec, settings);
+      return std::make_unique<Recorded<T, Offset>>(problem, exec, settings, dense);
+    return std::make_unique<Recorded<T, std::int32_t>>(problem, exec, settings, dense);
   } catch (const OutOfDeviceMemory&) {
     static_cast<void>(cudaGetLastError());
     return nullptr;

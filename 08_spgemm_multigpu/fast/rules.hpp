@@ -79,6 +79,7 @@ struct Rules {
   Index span_blocks_an_sm = 2;         ///< where bitmaps count few rows: so many spans, if need be narrow
   Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
+  Index long_dense_row = 1024;         ///< non-zeros of A: longer rows of few columns (dense_rows.hpp)
   Index long_row = 16384;              ///< non-zeros of A: rows with more may be split (split_rows.cu)
   Index long_row_products = 32;        ///< of a non-zero of such rows, in the mean: with more no row is split
   Index most_long_rows = 256;          ///< more of them keep the device busy without

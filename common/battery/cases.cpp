@@ -181,7 +181,7 @@ void add_spmm_widths(std::vector<Case>& out) {
   add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
   add("hub_row_900", of(dense_row, 12, 900, 5), 32, 0, 0, kSmall);
   add("hub_row_4300", of(dense_row, 2, 4300, 1), 72, 0, 0, kSmall);  // strips whose blocks meet in any order
-  // As dense as it takes for B to be read band by band.
+  // So dense that tensor cores are for it.
   add("dense_30x1500", of(dense, 30, 1500), 36, 0, 0, kSmall);
   add("uneven_40x30", uneven_40x30, 4, 1, 1, kFull);  // four columns, no row aligned
   // A last turn with one non-zero, where a lane has all columns.

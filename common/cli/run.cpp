@@ -301,6 +301,7 @@ void grow(RunArguments& arguments, int ranks) {
 }
 
 int work(const Program& program, RunArguments arguments) {
+  if (!arguments.rules.empty()) setenv("STAGES_RULES", arguments.rules.c_str(), 1);  // common/gpu/rules.hpp
   if (program.ranks.root()) {
     require_sense(arguments);
     require_effect(arguments);

@@ -45,6 +45,8 @@ void add_choice_options(Command& command, RunArguments& a) {
       "as in 07_spmm/split_rows:chunk=64,128; of two parameters in one --set with every pair, as in "
       "...:chunk=64,128,columns=1,2",
       {.type = "ENTRY:NAME=VALUE,.."});
+  command.option("--rules", a.rules, "Choose by the rules of this file, which tools/fit-rules.sh made",
+                 {.type = "FILE", .not_empty = true});
 }
 
 void add_problem_options(Command& command, ProblemOptions& a) {

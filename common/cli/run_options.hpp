@@ -44,6 +44,7 @@ struct RunArguments {
   std::vector<std::string> matrices, ops, stages;
   std::string filter;
   std::vector<std::string> set;      ///< ENTRY:NAME=VALUE,..
+  std::string rules;                 ///< file of rules; empty: the built-in ones
   std::vector<std::string> metrics;  ///< to be columns of the table
   ProblemOptions problem;
   ReadOptions input;

@@ -18,6 +18,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/harness/problem.hpp"
 
@@ -69,12 +70,14 @@ class Plan {
   /// be known of it. Timed with the run that follows. The next load begins the chain again.
   virtual void advance() {}
   /// What the plan wants people to know about how it ran ("fell back to row batches"); empty: nothing. Where a
-  /// rule chose it (choice.hpp), its name.
+  /// rule chose it, its name.
   virtual std::string note() const { return chosen; }
   /// Figures of the plan's own for the results: registers per thread, bytes moved, imbalance.
   virtual std::vector<Metric> metrics() const { return {}; }
 
-  std::string chosen;  ///< its entry, where that was chosen by another one
+  // Of a plan that rules chose (common/gpu/rules.hpp):
+  std::string chosen;             ///< its entry
+  std::vector<Metric> looked_at;  ///< what they looked at; of the row's metrics, with `feature_` before
 };
 
 template <class T>

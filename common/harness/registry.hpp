@@ -12,7 +12,7 @@
 //                                                                     with the number that rules it out
 // Where the entry has parameters all three take a `const ParameterValues&`, too: the constructor before the
 // extra arguments, the others last. An entry that is no class is a function that looks at a problem and makes
-// an offer; choice.hpp has those that choose among other entries.
+// an offer; common/gpu/rules.hpp has those that choose among other entries.
 
 #include <functional>
 #include <list>

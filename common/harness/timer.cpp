@@ -212,6 +212,8 @@ class Timer {
     if constexpr (Problem::kOp == Op::spgemm) note_result(row, problem_, result.nnz());
     row.note = plan.note();
     row.metrics = plan.metrics();
+    for (const Metric& feature : plan.looked_at)
+      row.metrics.push_back({"feature_" + feature.name, feature.value, feature.unit});
     if (row.is_host_bound()) row.add_note("host-bound");
     if (ranks().rank() == 0) check_last(timed, result);
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);

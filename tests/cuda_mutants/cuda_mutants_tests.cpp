@@ -4,6 +4,8 @@
 
 #include <regex>
 
+#include "05_cuda_csr/stage.hpp"
+#include "common/matrix/generate.hpp"
 #include "tests/battery.hpp"
 #include "tests/cuda_mutants/mutants.hpp"
 #include "tests/cuda_mutants/support.hpp"
@@ -124,6 +126,19 @@ TEST_F(CudaMutantsWithoutAFault, Pass) {
       EXPECT_EQ(rejection<double>(entry, c, exec), "") << entry.name;
     }
   }
+}
+
+/// Columns of 8, 16 and 32 bits, by a lane or more for each row, and by lanes with one to four rows each.
+TEST(Sliced, EveryWidthAndSpread) {
+  Registry known, registry;
+  add_sliced(known);
+  for (const Entry* entry : known.variants("05_cuda_csr/sliced:spread=1,4,6,7,8")) registry.add(*entry);
+  for (const char* spec : {"gen:stencil:points=5,nx=17", "gen:fixed:rows=260,cols=9000,per_row=5",
+                           "gen:fixed:rows=260,cols=2e5,per_row=3", "gen:powerlaw:n=300,edge_factor=4"})
+    for_both_types([&]<class T>(T) {
+      const auto a = std::make_shared<const Csr<T>>(generate<T>(spec));
+      expect_good(registry, make_spmv_problem<T>(spec, a));
+    });
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ Registry with_small_parts() {
   add_binned(registry, "long_rows", {.rules = waiting(kLongRows)});
   add_binned(registry, "spans", {.rules = waiting(spans())});
   add_binned(registry, "split_rows", {.rules = kSplitRows});
+  add_binned(registry, "dense_rows", {.rules = kDenseRows});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     Rules in_one_bitmap = spans();
     in_one_bitmap.bitmap_columns = Rules{}.bitmap_columns;
@@ -31,6 +32,7 @@ Registry with_small_parts() {
     add_binned(registry, "counts_by_hashing", {.rules = by_hashing});
     add_structure_reuse(registry, "reused_tables", {.rules = waiting(kSmallTables)});
     add_structure_reuse(registry, "reused_split_rows", {.rules = kSplitRows});
+    add_structure_reuse(registry, "reused_dense_rows", {.rules = kDenseRows});
     add_binned(registry, "words_of_narrow_rows", {.rules = waiting(by_words(kNarrowRows))});
     add_binned(registry, "words_of_long_rows", {.rules = waiting(by_words(kLongRows))});
     add_binned(registry, "words_and_spans", {.rules = by_words(in_one_bitmap)});
@@ -40,6 +42,7 @@ Registry with_small_parts() {
     add_binned(registry, "narrow_spans", {.rules = waiting(spans(true))});
     add_binned(registry, "many_blocks_count", {.rules = waiting(many_blocks_count(spans()))});
     add_binned(registry, "wide_pointers_split_rows", {.rules = kSplitRows, .wide_pointers = true});
+    add_binned(registry, "wide_pointers_dense_rows", {.rules = kDenseRows, .wide_pointers = true});
     add_binned(registry, "recorded_tables", {.rules = recorded(kSmallTables)});
     add_binned(registry, "recorded_narrow", {.rules = recorded(kNarrowRows)});
     add_binned(registry, "recorded_long_rows", {.rules = recorded(kLongRows)});
@@ -144,6 +147,8 @@ Registry by_several_rules() {
   add_binned(registry, "long_rows", {.rules = recorded(kLongRows)});
   add_binned(registry, "spans", {.rules = recorded(spans())});
   add_binned(registry, "split_rows", {.rules = kSplitRows});
+  add_binned(registry, "dense_rows", {.rules = waiting(kDenseRows)});
+  add_binned(registry, "recorded_dense_rows", {.rules = recorded(kDenseRows)});
   return registry;
 }
 
@@ -185,6 +190,7 @@ TEST_F(HashParts, LongRowsOfShortOnes) {
   add_binned(registry, "shared_sums", {.rules = kSharedSums});
   add_binned(registry, "words_and_shared_sums", {.rules = by_words(kSharedSums)});
   add_binned(registry, "split_rows", {.rules = kSplitRows});
+  add_binned(registry, "dense_rows", {.rules = kDenseRows});
   for_both_types([&]<class T>(T) {
     for (const auto& p : long_rows_of_short_ones<T>()) expect_good(registry, p);
   });
@@ -220,7 +226,7 @@ TEST_F(HashParts, SmallMatricesComeToEveryForm) {
         if (metric.name.starts_with("rows_") || metric.name == "slots") rows[metric.name] += metric.value;
     }
   }
-  EXPECT_EQ(rows.size(), 21U + 3U + 6U);
+  EXPECT_EQ(rows.size(), 22U + 3U + 6U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 

@@ -81,7 +81,9 @@ inline constexpr Rules kNarrowRows{.most_by_threads = 0,
                                    .narrow_results = 40};
 
 /// Rows of a dozen entries of A are cut into sections of five, whatever rows of B they name.
-inline constexpr Rules kSplitRows{.long_row = 12, .long_row_products = 1'000'000, .section_entries = 5};
+inline constexpr Rules kDenseRows{.long_dense_row = 8, .long_row_products = 1'000'000};
+inline constexpr Rules kSplitRows{
+    .long_dense_row = 1 << 30, .long_row = 12, .long_row_products = 1'000'000, .section_entries = 5};
 
 /// A thread a row, however few they are.
 inline constexpr Rules kSingleThreads{.thread_rows_a_sm = 0};

@@ -1,5 +1,5 @@
 // The entries of step 7 with shares, chunks and strips so small that small matrices have many of them; and what
-// its fast entries are made of: pieces of B, kinds of rows, samples of tiles, and the form for each.
+// its fast entries are made of: pieces of B, kinds of rows, and samples of tiles.
 // (One file, though long: all tests take the same few matrices and the same registries.)
 
 #include <array>
@@ -7,10 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "07_spmm/fast/adaptive.hpp"
-#include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/fast/packed_b.hpp"
-#include "07_spmm/fast/whole_rows.hpp"
+#include "07_spmm/partition.hpp"
 #include "07_spmm/row_order.hpp"
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tiles.hpp"
@@ -21,8 +19,6 @@ namespace stages::cuda_mutants {
 namespace {
 
 using spmm::Piece;
-using spmm::RowOrder;
-using Adaptive = OnDevice;
 using SmallParts = OnDevice;
 using HubRows = OnDevice;
 using PackedB = OnDevice;
@@ -51,63 +47,52 @@ Matrix cut_rows() {
 }
 Matrix hub_row() { return matrices::dense_row(12, 90, 5); }
 
-/// Entries for products of T in which rows of B are `aligned` to 16 bytes, or not: balanced has forms for
-/// either.
-template <class T>
-Registry with_small_parts(bool aligned) {
-  constexpr Index kVector = 16 / sizeof(T);
+const Registry& step_7() {
+  static const Registry step = [] {
+    Registry entries;
+    add_07_spmm(entries);
+    return entries;
+  }();
+  return step;
+}
+
+/// Entries of step 7, with each combination of values where there are any behind their names.
+Registry with_values(const std::vector<std::string>& settings) {
   Registry registry;
-  const auto balanced = [&](const spmm::Granularity& g) {
-    spmm::add_balanced(registry,
-                       fmt::format("share={},strip={},lanes={},loads={},bands={},slack={}", g.share, g.strip,
-                                   g.lanes, g.loads, g.bands, g.slack),
-                       g);
-  };
-  for (const Index strip : {8, 16, 32, 64, 96}) {
-    if (aligned && strip > 16 * kVector) continue;
-    for (const Index share : {7, 33}) balanced({.share = share, .strip = strip});
-  }
-  balanced({.share = 1, .strip = 32});
-  balanced({.share = 32});
-  balanced({.share = 130});
-  // So that shares may be empty, and long rows be cut or whole.
-  for (const Index slack : {12, 40}) balanced({.share = 8, .slack = slack});
-  for (const Index bands : {1, 4}) balanced({.share = 9, .bands = bands});
-  if (aligned) balanced({.share = 7, .strip = 4 * kVector, .lanes = 4});
-  for (const Index loads : {4, 8}) {
-    for (const Index lanes : {8, 16}) {
-      if (aligned && lanes * kVector >= 32)
-        balanced({.share = 21,
-                  .strip = lanes * kVector,
-                  .lanes = lanes,
-                  .loads = loads,
-                  .bands = loads == 4 ? 3 : 1});
+  for (const std::string& setting : settings) {
+    const std::string name = "07_spmm/" + setting;
+    if (setting.find(':') == setting.npos) {
+      registry.add(step_7().find(name));
+    } else {
+      for (const Entry* const entry : step_7().variants(name)) registry.add(*entry);
     }
   }
+  return registry;
+}
 
-  const auto whole_rows = [&](const char* name, const spmm::RowForm& form) {
-    spmm::add_whole_rows(registry, fmt::format("whole_rows,{},{},{}", name, form.nonzeros, form.lanes), form);
-  };
-  whole_rows("as_they_lie", {.order = RowOrder::as_they_lie});
-  for (const Index nonzeros : {1, 16, 1000})
-    whole_rows("by_length", {.order = RowOrder::by_length, .nonzeros = nonzeros});
-  for (const Index lanes : {8, 16})
-    whole_rows("lanes", {.order = RowOrder::by_length, .nonzeros = 8, .lanes = lanes});
-
+/// For this product: by whether its rows of B are aligned to 16 bytes the fast entries have other forms.
+template <class T>
+Registry with_small_parts(const SpmmProblem<T>& problem) {
+  constexpr Index kVector = spmm::kVectorLength<T>;
+  std::vector<std::string> settings = {"balanced:share=7,33,strip=8,16,32",
+                                       "balanced:share=7,strip=8,16,32,64,96,columns=1",
+                                       "balanced:share=1,strip=32",
+                                       "balanced:share=9,130,bands=1,4",
+                                       "balanced:bands=4",
+                                       "warp_per_row:columns=1,2",
+                                       "split_rows:chunk=1,32,columns=1,2",
+                                       "merged_short_rows:rows=1,3,32,chunk=33",
+                                       "merged_after_sorting:longest=10,32,chunk=33,columns=1,2",
+                                       "merged_short_rows:rows=3,longest=1,10,chunk=33,columns=1,2"};
+  const bool aligned = spmm::rows_are_aligned<T>(spmm::ld_of_b(problem));
+  if (aligned && kVector == 4) settings.emplace_back("balanced:share=7,33,strip=64,128");
+  if (aligned && problem.n_cols > kVector) settings.emplace_back("whole_rows:order=1,2,lanes=8,16");
+  Registry registry = with_values(settings);
   for (const Index share : {7, 33}) {
     spmm::add_equal_shares(registry, fmt::format("equal_shares,share={}", share), share);
     spmm::add_loads_ahead(registry, fmt::format("loads_ahead,share={}", share), share);
     spmm::add_vector_lanes(registry, fmt::format("vector_lanes,share={}", share), share);
     spmm::add_strips(registry, fmt::format("strips,share={}", share), share);
-  }
-  Registry with_rules;
-  add_07_spmm(with_rules);
-  for (const char* const setting :
-       {"warp_per_row:columns=1,2", "split_rows:chunk=1,32,columns=1,2",
-        "merged_short_rows:rows=1,3,32,chunk=33", "merged_after_sorting:longest=10,32,chunk=33,columns=1,2",
-        "merged_short_rows:rows=3,longest=1,10,chunk=33,columns=1,2"}) {
-    for (const Entry* const entry : with_rules.variants(fmt::format("07_spmm/{}", setting)))
-      registry.add(*entry);
   }
   return registry;
 }
@@ -115,16 +100,15 @@ Registry with_small_parts(bool aligned) {
 template <class T>
 void multiply_in_small_parts() {
   const auto multiply = [](const Matrix& a, Index n_cols, Layout layout, T alpha = T(2.5), T beta = -1) {
-    const bool aligned = layout == Layout::col_major || n_cols * sizeof(T) % 16 == 0;
-    expect_good(with_small_parts<T>(aligned), product<T>(a, n_cols, alpha, beta, layout));
+    const auto problem = product<T>(a, n_cols, alpha, beta, layout);
+    expect_good(with_small_parts(problem), problem);
   };
   for (const Index n_cols : {1, 2, 3, 4, 7, 36, 65}) multiply(cut_rows(), n_cols, Layout::row_major);
   for (const Index n_cols : {1, 3, 20}) multiply(hub_row(), n_cols, Layout::col_major);
   multiply(hub_row(), 33, Layout::row_major);
   for (const Index n_cols : {2, 4, 7, 36}) multiply(cut_rows(), n_cols, Layout::row_major, 0, 3);
   multiply(matrices::empty(35, 9), 12, Layout::row_major);
-  expect_good_by_turns<SpmmProblem<T>>(
-      [](const auto& p) { return with_small_parts<T>(p.n_cols * sizeof(T) % 16 == 0); });
+  expect_good_by_turns<SpmmProblem<T>>([](const auto& problem) { return with_small_parts(problem); });
 }
 
 TEST_F(SmallParts, SpmmOfFloats) { multiply_in_small_parts<float>(); }
@@ -142,7 +126,8 @@ void expect_same_bits(const Registry& registry, const SpmmProblem<float>& proble
 }
 
 TEST_F(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
-  expect_same_bits(with_small_parts<float>(true), product<float>(hub_row(), 36));
+  const auto problem = product<float>(hub_row(), 36);
+  expect_same_bits(with_small_parts(problem), problem);
 }
 
 /// With shares of one non-zero a row of n has n - 1 slots: so many that several blocks add them up, from one
@@ -162,12 +147,7 @@ std::vector<Matrix> with_hub_rows() {
 
 template <class T>
 void multiply_hub_rows(const Matrix& a, Index n_cols, T alpha = T(2.5), T beta = -1) {
-  Registry registry;
-  spmm::add_balanced(registry, "share=1", {.share = 1});
-  spmm::add_balanced(
-      registry, "packed,share=1",
-      {.share = 1, .strip = Index{128 / sizeof(T)}, .lanes = 8, .packing = spmm::Packing::always});
-  expect_good(registry, product<T>(a, n_cols, alpha, beta));
+  expect_good(with_values({"balanced:share=1"}), product<T>(a, n_cols, alpha, beta));
 }
 
 TEST_F(HubRows, AreAddedUpByManyBlocks) {
@@ -184,8 +164,7 @@ TEST_F(HubRows, OfThreeFloatsAreAddedUpByManyBlocks) {
 }
 
 TEST_F(HubRows, HaveTheSameBitsWhicheverBlockIsTheLast) {
-  Registry registry;
-  spmm::add_balanced(registry, "share=1", {.share = 1});
+  const Registry registry = with_values({"balanced:share=1"});
   for (const Matrix& a : with_hub_rows())
     for (const Index n_cols : {5, 64}) expect_same_bits(registry, product<float>(a, n_cols, 2.5f, -1.0f));
 }
@@ -193,15 +172,11 @@ TEST_F(HubRows, HaveTheSameBitsWhicheverBlockIsTheLast) {
 TEST_F(HubRows, AndOtherLongRowsAreCountedAndHubRowsHaveChunks) {
   constexpr Index kFew = spmm::kFewParts, kMany = spmm::kManyParts;
   const auto expect = [](const std::vector<Index>& lengths, unsigned long_rows, unsigned chunks) {
-    const Matrix a = matrices::with_row_lengths(lengths);
-    const spmm::SpmmShape shape{
-        .nnz = a.nnz(), .rows = a.rows, .rows_of_b = a.cols, .n_cols = 8, .ld_of_b = 8};
-    DeviceCsr<float, std::int32_t> on_device(convert_values<float>(a));
+    DeviceCsr<float, std::int32_t> a(convert_values<float>(matrices::with_row_lengths(lengths)));
     GpuExec exec;
-    const spmm::BalancedMatrix<float> cut(on_device, shape, spmm::resolve<float>({.share = 1}, shape),
-                                          exec.stream());
-    EXPECT_EQ(cut.partition().view().long_rows, long_rows) << testing::PrintToString(lengths);
-    EXPECT_EQ(cut.partition().view().chunks, chunks) << testing::PrintToString(lengths);
+    const spmm::Partition partition(a, {.share_size = 1}, exec.stream());
+    EXPECT_EQ(partition.view().long_rows, long_rows) << testing::PrintToString(lengths);
+    EXPECT_EQ(partition.view().chunks, chunks) << testing::PrintToString(lengths);
   };
   expect({5, kFew + 1, kFew + 1, 0, 1}, 0, 0);
   expect({kFew + 2}, 1, 0);
@@ -211,30 +186,29 @@ TEST_F(HubRows, AndOtherLongRowsAreCountedAndHubRowsHaveChunks) {
   expect({kFew + 2, 0, kFew + 1, kMany + 2, kFew + 3}, 3, 3);
 }
 
-/// Every way of packing B, with rows that begin anywhere, and, more than by the fact that they end, with
-/// vectors: C is then stored so.
+/// Every way of packing B, in batches of 4 and of 8, and with rows of C that take vectors, or not.
 template <class T>
 void multiply_packed() {
-  constexpr Index kLine = 128 / sizeof(T);
-  Registry registry;
-  for (const Index strip : {kLine, 2 * kLine}) {
-    for (const Index share : {7, 33})
-      spmm::add_balanced(registry, fmt::format("packed,share={},strip={}", share, strip),
-                         {.share = share,
-                          .strip = strip,
-                          .lanes = strip / Index{16 / sizeof(T)},
-                          .packing = spmm::Packing::always});
+  const Registry registry = with_values({"balanced:share=7,33"});
+  GpuExec exec;
+  const auto multiply = [&](Index longest, Index n_cols, Offset padding_of_c, T alpha = T(2.5), T beta = -1) {
+    std::vector<Index> lengths(64);
+    for (Index i = 0; i < 64; ++i) lengths[static_cast<std::size_t>(i)] = i * 7 % (longest + 1);
+    SpmmProblem<T> problem = product<T>(matrices::with_row_lengths(lengths), n_cols, alpha, beta);
+    problem.ldc += padding_of_c;
+    const auto plan = registry.entries().front().on<SpmmProblem<T>>().prepare(problem, exec);
+    EXPECT_GT(metric(*plan, "packed_bytes"), 0) << problem.name;
+    expect_good(registry, problem);
+  };
+  for (const Index longest : {18, 40}) {
+    for (const Index n_cols : {31, 33, 63, 65, 257}) {
+      multiply(longest, n_cols, 0);
+      multiply(longest, n_cols, 4 - n_cols % 4);
+    }
+    for (const Index n_cols : {31, 33, 65}) multiply(longest, n_cols, 4 - n_cols % 4, 0, 3);
+    for (const Index n_cols : {31, 65}) multiply(longest, n_cols, 0, 0, 3);
   }
-  for (const Index n_cols : {1, 3, 31, 33, 63, 65, 100, 257}) {
-    for (const Matrix& a : {cut_rows(), hub_row()})
-      for (const Offset padding : {4 - n_cols % 4, n_cols % 4 == 1 ? 5 : 0})
-        expect_good(registry, product<T>(a, n_cols, T(2.5), T(-1), Layout::row_major, padding));
-  }
-  for (const Index n_cols : {31, 33, 65})
-    expect_good(registry, product<T>(cut_rows(), n_cols, 0, 3, Layout::row_major, 4 - n_cols % 4));
-  for (const Matrix& a : {cut_rows(), hub_row()}) expect_good(registry, product<T>(a, 31, 0, 3));
-  expect_good(registry, product<T>(matrices::empty(35, 9), 33));
-  expect_good(registry, product<T>(matrices::empty(35, 0), 33));
+  multiply(40, 100, 0);
 }
 
 TEST_F(PackedB, GivesProducts) {
@@ -247,51 +221,40 @@ TEST(RowOrder, ByLengthHasTheLongestFirstAndKeepsEquals) {
 }
 
 TEST_F(SmallParts, ColumnsBesideAWideStripHaveAForm) {
-  Registry registry;
-  spmm::add_balanced(registry, "strip=128", {.share = 7, .strip = 128, .lanes = 16, .loads = 8});
+  const Registry registry = with_values({"balanced:share=7,strip=128"});
   for (const Index beside : {4, 12, 32, 36, 40, 64, 68})
     expect_good(registry, product<float>(cut_rows(), 128 + beside));
 }
 
 /// Blocks, long rows of groups, warps, short ones and empty ones.
 TEST_F(WholeRows, OfAllKindsAtOnce) {
-  Registry registry;
-  spmm::add_whole_rows(registry, "rows", {.order = RowOrder::by_length, .nonzeros = 32});
-  const std::vector<Index> lengths = {5, 600, 0, 20, 100, 1, 20, 100, 0, 5, 100, 20, 1, 3, 4};
+  const std::vector<Index> lengths = {5, 600, 0, 12, 50, 1, 20, 150, 0, 5, 50, 12, 1, 3, 4};
   for (const Index n_cols : {16, 32, 48, 100})
-    expect_good(registry, product<float>(matrices::with_row_lengths(lengths), n_cols));
+    expect_good(with_values({"whole_rows", "whole_rows:lanes=16"}),
+                product<float>(matrices::with_row_lengths(lengths), n_cols));
 }
 
 TEST_F(SmallParts, AFormThatThereIsNotIsRefused) {
-  Registry registry;
-  for (const spmm::Granularity& g : {spmm::Granularity{.share = 32, .strip = 24, .lanes = 8},
-                                     {.strip = 32, .loads = 3},
-                                     {.strip = 32, .block = 256},
-                                     {.strip = 128, .lanes = 16, .loads = 8, .block = 256},
-                                     {.strip = 32, .lanes = 7},
-                                     {.strip = 8, .lanes = 1},  // a lane for 8 columns
-                                     {.strip = 8, .packing = spmm::Packing::always},
-                                     {.strip = 32, .lanes = 32, .packing = spmm::Packing::always}})
-    spmm::add_balanced(registry, fmt::format("strip={},lanes={},loads={}", g.strip, g.lanes, g.loads), g);
-  if (code_capability() >= 80) {
-    spmm::add_dense_tiles(registry, "warps=5", {.warps = 5});
-    spmm::add_dense_tiles(registry, "ahead=3", {.ahead = 3});
-  }
   GpuExec exec;
-  const auto problem = product<float>(matrices::dense(3, 3), 8);
-  for (const Entry& entry : registry.entries())
-    EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
-  const spmm::SpmmShape unaligned{.nnz = 9, .rows = 3, .rows_of_b = 3, .n_cols = 7, .ld_of_b = 7};
-  EXPECT_EQ(spmm::resolve<float>({.strip = 32, .lanes = 32}, unaligned).block, 128);
-  EXPECT_THROW(spmm::resolve<float>({.strip = 32, .lanes = 32, .block = 256}, unaligned), Error);
-  EXPECT_THROW(spmm::resolve_rows<float>({.nonzeros = -1}, unaligned), Error);
-  EXPECT_THROW(spmm::resolve_rows<float>({.lanes = 4}, unaligned), Error);
+  const auto refusal = [&]<class T>(T, const char* setting, Index n_cols) {
+    const auto problem = product<T>(matrices::dense(3, 3), n_cols);
+    const auto offer = step_7().find(setting).on<SpmmProblem<T>>().look(problem, exec);
+    return offer.refuse(problem, exec).value_or("");
+  };
+  for (const Index n_cols : {7, 8}) {
+    EXPECT_TRUE(has(refusal(1.0f, "07_spmm/balanced:strip=24", n_cols), "has no strips of 24 columns here"));
+    EXPECT_EQ(refusal(1.0f, "07_spmm/balanced:strip=64", n_cols), "");
+    EXPECT_NE(refusal(1.0, "07_spmm/balanced:strip=128", n_cols), "");
+    EXPECT_EQ(refusal(1.0f, "07_spmm/balanced:strip=128", n_cols).empty(), n_cols == 8);
+    EXPECT_EQ(refusal(1.0f, "07_spmm/balanced:strip=96", n_cols).empty(), n_cols == 7);
+  }
+  EXPECT_TRUE(has(refusal(1.0f, "07_spmm/whole_rows:lanes=12", 8), "has no groups of 12 lanes"));
+  EXPECT_TRUE(has(refusal(1.0f, "07_spmm/whole_rows", 4), "these have 4 columns and lie 4 apart"));
+  EXPECT_TRUE(has(refusal(1.0f, "07_spmm/whole_rows", 33), "these have 33 columns and lie 33 apart"));
 }
 
 TEST_F(SmallParts, WhatExceedsAnIndexIsRefused) {
-  Registry registry;
-  spmm::add_balanced(registry, "balanced");
-  spmm::add_strips(registry, "strips");
+  const Registry registry = with_values({"balanced", "strips"});
   GpuExec exec;
   constexpr Index kMost = std::numeric_limits<Index>::max();
   for (const Entry& entry : registry.entries()) {
@@ -318,32 +281,26 @@ class DenseTiles : public OnDevice {
   }
 };
 
-/// Every form, and what it chooses by itself: short rows, bands with a tile and with more than all warps take
-/// at once, and one that is not full.
+/// Blocks of 16, 8 and 4 warps, by how many there are; short rows, bands with a tile and with more than all
+/// warps take at once, and one that is not full.
 TEST_F(DenseTiles, HasEveryForm) {
-  Registry registry;
-  spmm::add_dense_tiles(registry, "dense_tiles");
-  for (const Index warps : {4, 8, 16})
-    for (const Index ahead : {1, 2, 4})
-      spmm::add_dense_tiles(registry, fmt::format("dense_tiles,warps={},ahead={}", warps, ahead),
-                            {.warps = warps, .ahead = ahead});
-  for (const Index n_cols : {7, 65}) {
+  const Registry registry = with_values({"dense_tiles"});
+  for (const Index n_cols : {7, 36, 65}) {
     const float beta = n_cols == 7 ? 0.0f : -1.0f;
     for (const Matrix& a : {matrices::ramp(20, 40), matrices::dense(17, 300), matrices::empty(35, 9)})
       expect_good(registry, product<float>(a, n_cols, 2.5f, beta));
+    for (const Matrix& a : {matrices::ramp(20, 40), matrices::ramp(130, 40), matrices::ramp(260, 40)}) {
+      expect_good(registry, product<float>(a, n_cols, 0.0f, 3.0f));
+      expect_good(registry, product<float>(a, n_cols, 2.5f, -1.0f));
+    }
   }
-  for (const Index n_cols : {7, 36})
-    expect_good(registry, product<float>(matrices::ramp(20, 40), n_cols, 0.0f, 3.0f));
-  expect_good(registry, product<float>(matrices::dense(3, 520), 36, 2.5f, -1.0f));
   expect_same_bits(registry, product<float>(matrices::dense(20, 300), 36));
 }
 
 /// C = A B by an entry.
 Dense<float> product_by(const char* name, const SpmmProblem<float>& problem, const Dense<float>& b) {
-  Registry registry;
-  add_07_spmm(registry);
   GpuExec exec;
-  const auto plan = registry.find(name).on<SpmmProblem<float>>().prepare(problem, exec);
+  const auto plan = step_7().find(name).on<SpmmProblem<float>>().prepare(problem, exec);
   plan->load({.b = b, .c0 = {}});
   plan->reset();
   plan->run();
@@ -436,24 +393,16 @@ TEST(PiecesOfB, LinesAreCountedAsTheyLie) {
 TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
   using Counts = std::array<double, 3>;
   // How many have a block, how many of those with a group come before warps, and how many have a warp; with 16
-  // non-zeros for a group of 8 lanes.
+  // non-zeros for a group of 8 lanes, of which a warp has four.
   const auto kinds_of = [](const std::vector<Index>& lengths) {
-    Registry registry;
-    spmm::add_whole_rows(registry, "rows", {.order = RowOrder::by_length, .nonzeros = 16});
     GpuExec exec;
-    const auto problem = make_spmm_problem<float>(
-        {.name = "rows", .a = share<float>(matrices::with_row_lengths(lengths)), .n_cols = 32});
-    const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
+    const auto problem = product<float>(matrices::with_row_lengths(lengths), 32);
+    const auto plan = step_7().find("07_spmm/whole_rows").on<SpmmProblem<float>>().prepare(problem, exec);
     return Counts{metric(*plan, "rows_of_blocks"), metric(*plan, "rows_of_groups_first"),
                   metric(*plan, "rows_of_warps")};
   };
   EXPECT_EQ(kinds_of({8, 9, 16, 17}), Counts({0, 2, 1}));
-  // A warp has four groups. Where rows are even, it takes twice their part.
-  EXPECT_EQ(kinds_of({128, 128, 129}), Counts({1, 0, 2}));
-  std::vector<Index> uneven(40, 1);
-  uneven[7] = 64;
-  uneven[11] = 65;
-  EXPECT_EQ(kinds_of(uneven), Counts({1, 0, 1}));
+  EXPECT_EQ(kinds_of({64, 1, 1, 64, 65}), Counts({1, 0, 2}));
 }
 
 // What it chooses by: a matrix that fills tiles, one that does not, and rows too short for any.
@@ -472,25 +421,6 @@ TEST(Tiles, AreSampled) {
   for (std::size_t i = lengths.size() / 2; i < lengths.size(); ++i) lengths[i] = 4;
   EXPECT_NEAR(sample(with_row_lengths(lengths)).filled, 0.75, 0.01);
   EXPECT_EQ(sample(empty(0, 0)).short_rows, 0);
-}
-
-TEST_F(Adaptive, MultipliesInEachOfItsForms) {
-  Registry registry, step;
-  add_07_spmm(step);
-  const Entry& adaptive = registry.add(step.find("07_spmm/adaptive"));
-  GpuExec exec;
-  const auto expect = [&]<class T>(T, const Matrix& a, Index n_cols, const std::string& form) {
-    const auto problem = make_spmm_problem<T>({.name = form, .a = share<T>(a), .n_cols = n_cols});
-    expect_good(registry, problem);
-    const auto plan = adaptive.on<SpmmProblem<T>>().prepare(problem, exec);
-    EXPECT_EQ(plan->note(), form) << "N = " << n_cols;
-  };
-  using namespace matrices;
-  expect(1.0f, dense(48, 128), 64, code_capability() >= 80 ? "dense_tiles" : "whole_rows");
-  expect(1.0, dense(48, 128), 64, "whole_rows");
-  expect(1.0f, gaps(64, 49), 32, "whole_rows");
-  expect(1.0f, gaps(64, 49), 31, "balanced");
-  expect(1.0f, empty(64, 49), 32, "balanced");
 }
 
 }  // namespace

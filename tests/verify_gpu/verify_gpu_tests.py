@@ -212,7 +212,7 @@ class Records(Played):
         path.write_text(path.read_text().replace(before, f'echo "$*" >> "$PLAY/asked"\n{before}', 1))
 
     def reported(self, *matrices):
-        self.write("tools/matrices.tsv", "# none\nkind\tfitted\tall\tgen:other\n" + "".join(f"kind\treported\tall\t{m}\n" for m in matrices))
+        self.write("data/matrices.tsv", "# none\nkind\tfitted\tall\tgen:other\n" + "".join(f"kind\treported\tall\t{m}\n" for m in matrices))
 
     def test_steps_that_are_done_only_where_they_are_named(self):
         """The original's own cases, shared out; and matrices held out: the generated ones of the list, and those of its files that are there."""
