@@ -91,7 +91,7 @@ struct ProductFacts {
 template <class T>
 ProductFacts facts_of(const SpgemmProblem<T>& problem, const Settings& settings);
 
-/// By row pointers on the host, of which the first need not be 0, and columns and B's values in device memory,
+/// Of row pointers on the host, of which the first need not be 0, and columns and B's values in device memory,
 /// where they live longer than the plan. load() brings A's values, which are 0 before. No row is split.
 template <class T>
 std::unique_ptr<BinnedPlan<T>> make_binned(const CsrView<T>& a, const CsrView<T>& b,

@@ -2,16 +2,15 @@
 //
 // The idea: K processes with a GPU each. The rows of A are cut into K blocks with about equally many products;
 // as forms differ in what a product takes them, prepare multiplies, sees how long each process takes, and cuts
-// again (common/mpi/spgemm_plan.cpp). B is on every GPU, and so are A's columns: to cut again moves nothing.
-// Each process multiplies its block by the kernels of binned.cu, and its block of C is a contiguous part of the
-// whole.
+// again (common/mpi/spgemm_plan.cpp). Each process multiplies its block by the kernels of binned.cu, and its
+// block of C is a contiguous part of the whole.
 //
 // Compared with multi_gather.cpp: a process gets work, not rows, so no GPU waits for another unless a single
 // row is heavier than a share; neighbouring rows, which tend to read the same rows of B, share a cache; and a
 // block of C needs no interleaving, only a place.
 //
-// Columns go from rank 0 to its GPU and from there to the others, and row pointers to all hosts, while rank 0
-// counts products with all processors. If A is B, they go once.
+// All columns of A and B, once if A is B, go from rank 0 to its GPU and from there to the others, and row
+// pointers to all hosts, while rank 0 counts products with all processors. To cut again then moves nothing.
 //
 // B's values come from rank 0, too. All of B to each GPU would pass over its bus K times. So each process gets
 // a part, 1 / K, and takes it to its GPU; then the GPUs fetch from each other what they lack, all at once:
@@ -26,7 +25,6 @@
 // Input: any CSR matrices, any number of processes. Cost: binned.cu's, over K; B and A's columns on every GPU;
 // C once in the shared window or on rank 0's GPU.
 
-#include <algorithm>
 #include <chrono>
 #include <future>
 #include <limits>
@@ -52,8 +50,8 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
  public:
   MultiBlocks(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
       : spgemm::MultiProduct<T>(problem, exec, settings),
-        peers_(this->ranks_, bytes_of<T>(this->shape_.nnz_b) + bytes_of<Index>(this->shape_.nnz_b) +
-                                 (this->shape_.a_is_b ? 0 : bytes_of<Index>(this->shape_.nnz_a))),
+        peers_(this->ranks_, this->shape_.nnz_b * Offset{sizeof(T) + sizeof(Index)} +
+                                 (this->shape_.a_is_b ? 0 : this->shape_.nnz_a * Offset{sizeof(Index)})),
         window_(this->ranks_.node()),
         on_gpu_(this->ranks_) {
     auto weights = std::async(std::launch::async, [this, &problem] {
@@ -99,28 +97,24 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
 
   cudaStream_t stream() const { return as_gpu(this->exec_).stream(); }
 
-  /// Columns to all GPUs, behind B's values, which are 0 before place(); row pointers to all hosts.
-  CsrView<T> bring(const CsrView<T>& m, Index rows, Index cols, Offset entries, std::size_t at,
-                   Buffer<Offset>& copy) {
-    if (!this->root()) copy.resize(static_cast<std::size_t>(rows) + 1);
+  /// Columns to all GPUs, at byte `at` of peers_; row pointers to all hosts.
+  CsrView<T> bring(const CsrView<T>& m, Shape shape, Offset entries, Offset at, Buffer<Offset>& copy) {
+    if (!this->root()) copy.resize(static_cast<std::size_t>(shape.rows) + 1);
     const Offset* const row_ptr = this->root() ? m.row_ptr : copy.data();
-    mpi::broadcast(const_cast<Offset*>(row_ptr), Offset{rows} + 1, 0, this->comm());
-    peers_.broadcast(at, m.col_idx, bytes_of<Index>(entries), stream());
-    return {rows, cols, row_ptr, reinterpret_cast<const Index*>(peers_.data() + at)};
+    mpi::broadcast(const_cast<Offset*>(row_ptr), Offset{shape.rows} + 1, 0, this->comm());
+    peers_.broadcast(at, m.col_idx, entries * Offset{sizeof(Index)}, stream());
+    return {shape.rows, shape.cols, row_ptr, reinterpret_cast<const Index*>(peers_.data() + at)};
   }
   void bring_structures() {
     const mpi::ProductShape& s = this->shape_;
-    const std::size_t values = bytes_of<T>(s.nnz_b), columns = bytes_of<Index>(s.nnz_b);
-    all_b_ = bring(this->b_, s.inner, s.cols, s.nnz_b, values, b_row_ptr_);
-    all_a_ = s.a_is_b ? all_b_ : bring(this->a_, s.rows, s.inner, s.nnz_a, values + columns, a_row_ptr_);
+    const Offset columns_b = s.nnz_b * Offset{sizeof(T)},
+                 columns_a = columns_b + s.nnz_b * Offset{sizeof(Index)};
+    all_b_ = bring(this->b_, {s.inner, s.cols}, s.nnz_b, columns_b, b_row_ptr_);
+    all_a_ = s.a_is_b ? all_b_ : bring(this->a_, {s.rows, s.inner}, s.nnz_a, columns_a, a_row_ptr_);
     all_b_.values = reinterpret_cast<const T*>(peers_.data());
-    STAGES_CUDA(cudaMemsetAsync(peers_.data(), 0, values, stream()));
+    STAGES_CUDA(cudaMemsetAsync(peers_.data(), 0, static_cast<std::size_t>(columns_b), stream()));
     if (this->root()) facts_ = spgemm::facts_of(this->problem_, this->settings_);
     mpi::broadcast(&facts_, 1, 0, this->comm());
-  }
-  template <class Element>
-  static std::size_t bytes_of(Offset count) {
-    return static_cast<std::size_t>(count) * sizeof(Element);
   }
 
   /// Nothing is sent: A's structure is everywhere.
@@ -139,7 +133,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   void place() override {
     this->place_values(this->a_.values);
     if (peers_.reachable()) return exchange_b();
-    peers_.broadcast(0, this->b_.values, bytes_of<T>(this->shape_.nnz_b), stream());
+    peers_.broadcast(0, this->b_.values, this->shape_.nnz_b * Offset{sizeof(T)}, stream());
   }
 
   /// B's values: a part to each process and to its GPU, from there to the others.
@@ -263,7 +257,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
 
   mpi::RowBounds bounds_;
   spgemm::ProductFacts facts_;
-  mpi::PeerMemory peers_;                 // B's values, and the columns of B and of A, unless that is B
+  mpi::PeerMemory peers_;                 // B's values, 0 before load(), its columns, and A's unless A is B
   Buffer<Offset> a_row_ptr_, b_row_ptr_;  // not on rank 0
   CsrView<T> all_a_, all_b_;              // columns and values on the GPU
   std::vector<Offset> b_bytes_;           // where the part of each process begins in B's values

@@ -188,9 +188,8 @@ MatrixStatistics statistics(const Csr<T>& a) {
 template <class T>
 Buffer<Offset> spgemm_row_products(const Csr<T>& a, const Csr<T>& b) {
   require_factors(a, b);
-  constexpr Offset kRows = 4096;  // a thread is worth so many
   Buffer<Offset> products(at(a.rows));
-  parallel_blocks(a.rows, kRows, 0, [&](int, Offset begin, Offset end) {
+  parallel_blocks(a.rows, kRowsPerBlock, 0, [&](int, Offset begin, Offset end) {
     for (auto i = static_cast<Index>(begin); i < end; ++i) products[at(i)] = products_of_row(a, b, i);
   });
   return products;

@@ -1,10 +1,9 @@
 #include "common/mpi/deal.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/matrix/instantiate.hpp"
-#include "common/matrix/parallel.hpp"
+#include "common/matrix/processors.hpp"
 #include "common/matrix/statistics.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
@@ -43,12 +42,9 @@ std::vector<Offset> elements_before(const RowBounds& rows, Index columns) {
 template <class T>
 std::vector<Offset> products_before(const Csr<T>& a, const Csr<T>& b, Offset per_row) {
   const AllProcessors hold;
-  std::vector<Offset> before(static_cast<std::size_t>(a.rows) + 1, 0);
-  parallel_blocks(a.rows, 4096, 0, [&](int, Offset begin, Offset end) {
-    for (auto i = static_cast<Index>(begin); i < end; ++i)
-      before[static_cast<std::size_t>(i) + 1] = products_of_row(a, b, i) + per_row;
-  });
-  std::partial_sum(before.begin(), before.end(), before.begin());
+  const Buffer<Offset> products = spgemm_row_products(a, b);
+  std::vector<Offset> before(products.size() + 1, 0);
+  for (std::size_t i = 0; i < products.size(); ++i) before[i + 1] = before[i] + products[i] + per_row;
   return before;
 }
 

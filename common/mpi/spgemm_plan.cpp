@@ -87,8 +87,8 @@ void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before, double leas
   use(dealt_);
 }
 
-/// How long each share takes, on all ranks: the best of some multiplications after one that warms up; short
-/// ones are easily disturbed, but on GPUs, so there are more of them. All ranks multiply at once, because the
+/// How long each share takes, on all ranks: the best of two multiplications after one that warms up, or of five
+/// where they are short and on the host, and so easily disturbed. All ranks multiply at once, because the
 /// memory that they share is part of the time; unless they take turns.
 template <class T>
 std::vector<double> MpiSpgemmPlan<T>::seconds_of_shares() {

@@ -78,8 +78,8 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   bool has_b() const { return round_ > 0; }
 
   /// Collective: the rows of each rank are now those of its share in `bounds`, until the next call. Only a
-  /// plan that calls deal_rows() or deal_rows_by_time() needs it, and must have it. Where load() brings values
-  /// (Placed::by_load), it may multiply without.
+  /// plan that calls deal_rows() or deal_rows_by_time() needs it, and must have it. Trials multiply next; where
+  /// load() brings values (Placed::by_load), before there are any.
   virtual void use(const RowBounds& bounds);
 
   /// Deals rows by `before` (rank 0's; weights as for deal()).

@@ -28,7 +28,7 @@ inline std::size_t bytes_behind_handle(std::size_t bytes) {
 class PeerMemory {
  public:
   /// Collective. Throws OutOfDeviceMemory.
-  PeerMemory(const MpiCommunicator& ranks, std::size_t bytes);
+  PeerMemory(const MpiCommunicator& ranks, Offset bytes);
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
@@ -45,7 +45,7 @@ class PeerMemory {
 
   /// On return all processes have at byte `at` the bytes that rank 0 has on its host: from its GPU or, where
   /// that is not reachable, by messages and from each host. Collective.
-  void broadcast(std::size_t at, const void* from, std::size_t bytes, cudaStream_t stream);
+  void broadcast(Offset at, const void* from, Offset bytes, cudaStream_t stream);
 
  private:
   void open();

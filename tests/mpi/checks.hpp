@@ -71,15 +71,11 @@ SpgemmProblem<T> square_on_root(World& world, const std::string& spec,
 /// A plan of the entry that has its operands, which rank 0 has, and which live as long. Collective.
 template <class T>
 std::shared_ptr<SpgemmPlan<T>> loaded(World& world, const Entry& entry, const SpgemmProblem<T>& problem) {
-  struct Loaded {
-    SpgemmOperands<T> operands;
-    std::unique_ptr<SpgemmPlan<T>> plan;
-  };
-  const auto all = std::make_shared<Loaded>();
-  if (world.root()) all->operands = {problem.a->values, problem.b->values};
-  all->plan = entry.on<SpgemmProblem<T>>().prepare(problem, world.of(entry));
-  all->plan->load(all->operands);
-  return {all, all->plan.get()};
+  const auto operands = std::make_shared<SpgemmOperands<T>>();
+  if (world.root()) *operands = {problem.a->values, problem.b->values};
+  const std::shared_ptr plan = entry.on<SpgemmProblem<T>>().prepare(problem, world.of(entry));
+  plan->load(*operands);
+  return {plan.get(), [plan, operands](SpgemmPlan<T>*) {}};
 }
 
 /// Work of a few milliseconds that knows when it was done, by a clock that the processes of a machine share.
