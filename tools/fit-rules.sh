@@ -8,8 +8,9 @@
 # parts. Then tools/fit_rules.py makes the trees, writes them to FILE and prints what they lose against the best form of each matrix.
 # `stages run --rules FILE` goes by them. Files of public collections are taken from STAGES_FILES, or left out where it lacks them.
 #
-# Operations: spmv; spmm, with 16, 32, 128 and 256 columns; spgemm. Defaults: out/rules.txt; out/rules; all operations. The program is
-# build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted": those alone.
+# Operations: spmv; spmm, with 4, 16, 32, 33, 128 and 256 columns; spgemm. Defaults: out/rules.txt; out/rules; all operations. The program
+# is build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted", STAGES_TYPES="f32": those alone. Several may work on one DIRECTORY,
+# each on a GPU of its own (CUDA_VISIBLE_DEVICES).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${STAGES_PROGRAM:-build/gpu/bin/stages} rules=out/rules.txt out=out/rules
@@ -18,21 +19,23 @@ while [ $# -gt 0 ]; do
     --rules) rules=${2:?--rules needs a FILE}; shift 2 ;;
     --out) out=${2:?--out needs a DIRECTORY}; shift 2 ;;
     spmv | spmm | spgemm) break ;;
-    *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 [ $# -gt 0 ] || set -- spmv spmm spgemm
 [ -x "$program" ] || { echo "fit-rules: there is no program $program; build it (tools/build.sh gpu stages), or name one by STAGES_PROGRAM" >&2; exit 2; }
 mkdir -p "$out" "$(dirname "$rules")"
 
-# The forms of each operation: those of a step, the vendor's beside them.
+# forms_of OPERATION LIST: those of a step, and the vendor's beside them where rules are only judged.
 forms_of() {
+  local vendor="|vendor/cusparse_$1"
+  [ "$2" = reported ] || vendor=
   case $1 in
     spgemm)
-      forms=(--filter '08_[^/]*/(binned|adaptive)$|vendor/cusparse_spgemm.*pooled' --set 08_spgemm_multigpu/binned:waits=1
+      forms=(--filter "08_[^/]*/(binned|adaptive)\$${vendor:+$vendor.*pooled}" --set 08_spgemm_multigpu/binned:waits=1
         --set 08_spgemm_multigpu/binned:bitmaps=2 --set 08_spgemm_multigpu/binned:tables=3 --set 08_spgemm_multigpu/binned:sorted=2,3) ;;
-    spmv) forms=(--filter '05_.*/(balanced|sliced|adaptive)$|vendor/cusparse_spmv') ;;
-    spmm) forms=(--n-cols 16,32,128,256 --filter '07_.*/(balanced|whole_rows|dense_tiles|adaptive)$|vendor/cusparse_spmm'
+    spmv) forms=(--filter "05_.*/(balanced|sliced|adaptive)\$$vendor") ;;
+    spmm) forms=(--n-cols 4,16,32,33,128,256 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor"
       --set 07_spmm/balanced:share=16,64,128 --set 07_spmm/balanced:strip=128 --set 07_spmm/balanced:columns=1 --set 07_spmm/balanced:bands=20
       --set 07_spmm/whole_rows:order=1 --set 07_spmm/whole_rows:lanes=16 --set 07_spmm/whole_rows:order=1,lanes=16) ;;
   esac
@@ -43,6 +46,8 @@ measure() {
   local record matrix matrices=() status=0
   record=$out/$1-$2-${3// /_}-$4.json
   [ ! -s "$record" ] || return 0
+  exec 9> "$record.lock"
+  flock -n 9 || return 0
   while read -r matrix; do
     case $matrix in
       gen:* | data:*) matrices+=(-m "$matrix") ;;
@@ -51,19 +56,20 @@ measure() {
   done < <(awk -F '\t' -v op="$1" -v list="$2" -v family="$3" \
     '$1 == family && $2 == list && ($3 == "all" || index($3, op)) {print $4}' data/matrices.tsv)
   [ ${#matrices[@]} -gt 0 ] || return 0
-  forms_of "$1"
+  forms_of "$1" "$2"
   echo "$1, $2: $3, $4" >&2
-  "$program" run "${matrices[@]}" --op "$1" --type "$4" "${forms[@]}" --check once --max-seconds 1 --max-work 1e13 \
+  "$program" run "${matrices[@]}" --op "$1" --type "$4" "${forms[@]}" --quick --max-noise 2 --check once --max-seconds 1 --max-work 1e13 \
     --time-budget "${STAGES_TIME_BUDGET:-0.02}" --json "$record.part" > /dev/null || status=$?
   [ $status -eq 0 ] || [ $status -eq 77 ] || { echo "fit-rules: $1 on $3 went wrong" >&2; return $status; }
   python3 -B tools/record.py pack "$record.part" > /dev/null
   mv "$record.part" "$record"
+  rm -f "$record.lock"
 }
 
 for operation in "$@"; do
   for list in ${STAGES_LISTS:-fitted reported}; do
     while read -r family; do
-      for type in f32 f64; do measure "$operation" "$list" "$family" "$type"; done
+      for type in ${STAGES_TYPES:-f32 f64}; do measure "$operation" "$list" "$family" "$type"; done
     done < <(awk -F '\t' -v list="$list" '!/^#/ && $2 == list {print $1}' data/matrices.tsv | uniq)
   done
 done

@@ -32,13 +32,15 @@ constexpr Index kLastColumn = std::numeric_limits<Index>::max();
 /// One thread's part of a row.
 struct Sums {
   Offset products = 0;
-  Index rows_of_b = 0;
+  Index rows_of_b = 0, longest = 0;
 
   template <class Ptr>
   __device__ void add(Ptr from, Ptr to) {
     products += to - from;
     rows_of_b += to > from;
+    longest = max(longest, static_cast<Index>(to - from));
   }
+  __device__ RowFacts facts(Index width = 0) const { return {products, rows_of_b, width, longest}; }
 };
 struct Range {
   Index first = kLastColumn;
@@ -100,12 +102,15 @@ __device__ Range find_range(const Structures<Ptr>& f, Index row, unsigned me, un
 /// most rows the first and the last row of B say that it is not.
 template <class Ptr>
 __device__ bool needs_range(const Structures<Ptr>& f, const Rules& rules, Index row, const Sums& sums) {
-  if (form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows) return true;
-  if (!may_be_narrow(rules, sums.products, sums.rows_of_b)) return false;
+  if (form_by_products(rules, sums.facts()) == Form::windows) return true;
+  const bool sortable = may_be_narrow(rules, sums.facts());
+  if (!sortable && (sums.rows_of_b <= 1 || sums.products > rules.band_products)) return false;
+  const Offset most = sortable ? sums.products : Offset{kBandColumns};
   const Index first = f.a.col_idx[f.a.row_ptr[row]], last = f.a.col_idx[f.a.row_ptr[row + 1] - 1];
+  if (!sortable && last - first >= most) return false;  // of B, too, only neighbours share columns, mostly
   const Ptr from = f.b.row_ptr[first], to = f.b.row_ptr[last + 1];
   if (from == f.b.row_ptr[first + 1] || to == f.b.row_ptr[last]) return true;
-  return f.b.col_idx[to - 1] - f.b.col_idx[from] < sums.products;
+  return f.b.col_idx[to - 1] - f.b.col_idx[from] < most;
 }
 
 /// Of `team` lanes side by side, in each of them.
@@ -113,6 +118,7 @@ __device__ inline Sums over_team(Sums sums, unsigned team) {
   for (unsigned d = team / 2; d > 0; d /= 2) {
     sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
     sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
+    sums.longest = max(sums.longest, __shfl_xor_sync(kAllLanes, sums.longest, static_cast<int>(d)));
   }
   return sums;
 }
@@ -128,7 +134,7 @@ __device__ inline Range over_team(Range range, unsigned team) {
 __device__ inline Form settle(const Rules& rules, const Facts& facts, Index row, const Sums& sums,
                               const Range& range) {
   const Index width = range.last < 0 ? 0 : range.last - range.first + 1;
-  const Form form = counting_form(rules, {sums.products, sums.rows_of_b, width});
+  const Form form = counting_form(rules, sums.facts(width));
   facts.products[row] = sums.products;
   facts.first[row] = range.first;
   facts.width[row] = width;
@@ -156,10 +162,10 @@ __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const F
 template <class Ptr>
 __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row) {
   __shared__ unsigned long long products;
-  __shared__ Index rows_of_b, first, last;
+  __shared__ Index rows_of_b, longest, first, last;
   if (threadIdx.x == 0) {
     products = 0;
-    rows_of_b = 0;
+    rows_of_b = longest = 0;
     first = kLastColumn;
     last = -1;
   }
@@ -175,11 +181,12 @@ __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, co
   if (threadIdx.x % kWarp == 0) {
     atomicAdd(&products, static_cast<unsigned long long>(sums.products));
     atomicAdd(&rows_of_b, sums.rows_of_b);
+    atomicMax(&longest, sums.longest);
     atomicMin(&first, range.first);
     atomicMax(&last, range.last);
   }
   __syncthreads();
-  sums = {static_cast<Offset>(products), rows_of_b};
+  sums = {static_cast<Offset>(products), rows_of_b, longest};
   range = {first, last};
   __syncthreads();
   return threadIdx.x == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;

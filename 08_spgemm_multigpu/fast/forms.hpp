@@ -13,10 +13,15 @@
 
 namespace stages::spgemm {
 
-/// copied_rows.cu; `form` is copied_short or copied_long. There is nothing to count: a row of C is a row of B.
+/// copied_rows.cu. There is nothing to count: a row of C is a row of B.
 template <class T, class Ptr>
-void multiply_copied(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
-                     cudaStream_t stream);
+void multiply_copied(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream);
+
+/// merged_rows.cu
+template <class Ptr>
+void count_merged(const Structures<Ptr>& f, RowList list, Index* counts, cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_merged(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream);
 
 /// sorted_rows.cu; `form` is one of sorted_*.
 template <class Ptr>
@@ -31,6 +36,14 @@ void count_by_threads(const Structures<Ptr>& f, RowList list, Form form, Index* 
 template <class T, class Ptr>
 void multiply_by_threads(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                          cudaStream_t stream);
+
+/// band_rows.cu. Row i has columns in first[i] .. first[i] + kBandColumns - 1.
+template <class Ptr>
+void count_band(const Structures<Ptr>& f, RowList list, const Index* first, Index* counts,
+                cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_band(const Factors<T, Ptr>& f, RowList list, const Index* first, const Output<T>& c,
+                   cudaStream_t stream);
 
 /// narrow_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1, which is at most `columns`.
 template <class Ptr>

@@ -50,6 +50,7 @@ void Passes<T, Ptr>::set_rules(const Rules& asked, Offset products, Index long_r
       std::min(rules.warp_rows_of_b, std::max<Index>(64, rules.warp_products / kEntryProducts));
   rules_ = fitted_to_memory<T>(rules, {device_facts().shared_per_block_optin, device_facts().shared_per_sm});
   rules_.long_row = long_row;
+  if (rows_ < Offset{rules_.thread_rows_a_sm} * device_facts().sms) rules_.band_products = 0;
 }
 
 template <class T, class Ptr>
@@ -113,8 +114,9 @@ void Passes<T, Ptr>::count(const Factors<T, Ptr>& factors, Form form, RowList li
     case Form::narrow:
       return count_narrow(f, words(), list, first_.data(), width_.data(), rules_.count_narrow_columns, counts,
                           stream);
-    case Form::copied_long:
+    case Form::merged: return count_merged(f, list, counts, stream);
     case Form::copied_short: return;
+    case Form::band: return count_band(f, list, first_.data(), counts, stream);
     case Form::threads_32:
     case Form::threads_16: return count_by_threads(f, list, form, counts, stream);
     case Form::sorted_256:
@@ -152,8 +154,9 @@ void Passes<T, Ptr>::multiply(const Factors<T, Ptr>& f, Form form, RowList list,
     case Form::narrow:
       return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns,
                              rules_.narrow_results, c, stream);
-    case Form::copied_long:
-    case Form::copied_short: return multiply_copied(f, list, form, c, stream);
+    case Form::merged: return multiply_merged(f, list, c, stream);
+    case Form::copied_short: return multiply_copied(f, list, c, stream);
+    case Form::band: return multiply_band(f, list, first_.data(), c, stream);
     case Form::threads_32:
     case Form::threads_16: return multiply_by_threads(f, list, form, c, stream);
     default: return multiply_sorted(f, list, form, c, stream);

@@ -31,7 +31,8 @@ Bounds bounds_of(const SpgemmProblem<T>& problem) {
 inline Offset least_products(const Rules& rules, Form form) {
   switch (form) {
     case Form::copied_short: return 1;
-    case Form::copied_long: return Offset{rules.most_copied_short} + 1;
+    case Form::merged: return Offset{std::min(rules.most_copied_short, rules.most_sorted)} + 1;
+    case Form::band:
     case Form::threads_16:
     case Form::sorted_16: return 2;
     case Form::threads_32:
@@ -54,6 +55,7 @@ inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
 inline bool is_counted_by(const Rules& rules, const Bounds& bounds, Form form) {
   const Index in_warp_table = rules.count_warp_slots / 2;  // products
   switch (form) {
+    case Form::merged:
     case Form::warp_tables:
     case Form::narrow: return true;
     case Form::windows: return bounds.row_products > in_warp_table;

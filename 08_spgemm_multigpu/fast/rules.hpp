@@ -20,7 +20,7 @@ enum class Form : unsigned char {
   small_windows,  ///< numeric only: one pass of a block of four warps
   large_tables,   ///< table_rows.cu: a block, the largest table that a block's shared memory holds
   block_tables,   ///< table_rows.cu: a block with one table
-  copied_long,    ///< copied_rows.cu: one row of B, scaled; a block
+  merged,         ///< merged_rows.cu: a long row of B, and few products beside it; a block
   narrow,         ///< narrow_rows.cu: a warp, a bitmap of the row's range of columns
   warp_tables,    ///< table_rows.cu: a warp with a table of its own
   small_tables,   ///< table_rows.cu, a smaller table
@@ -29,6 +29,7 @@ enum class Form : unsigned char {
   sorted_64,
   sorted_32,
   sorted_16,
+  band,        ///< band_rows.cu: a thread adds them up in a window of columns
   threads_32,  ///< thread_rows.cu: a thread sorts them in its registers
   threads_16,
   copied_short,  ///< copied_rows.cu: eight lanes
@@ -38,19 +39,22 @@ inline constexpr int kForms = static_cast<int>(Form::empty) + 1;
 
 /// The same names, in the same order, for results.
 inline constexpr std::array<const char*, kForms> kFormNames = {
-    "windows",      "ranked_spans", "ranked",      "small_ranked", "small_windows",
-    "large_tables", "block_tables", "copied_long", "narrow",       "warp_tables",
-    "small_tables", "sorted_256",   "sorted_128",  "sorted_64",    "sorted_32",
-    "sorted_16",    "threads_32",   "threads_16",  "copied_short", "empty"};
+    "windows",      "ranked_spans", "ranked",    "small_ranked", "small_windows", "large_tables",
+    "block_tables", "merged",       "narrow",    "warp_tables",  "small_tables",  "sorted_256",
+    "sorted_128",   "sorted_64",    "sorted_32", "sorted_16",    "band",          "threads_32",
+    "threads_16",   "copied_short", "empty"};
 
 /// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
 /// are for tests, which want every form on small matrices.
 struct Rules {
   Index most_by_threads = 32;      ///< products; 32, 16 or 0
   Index thread_rows_a_sm = 1024;   ///< fewer rows with a thread each leave the device idle: lanes sort them
+  Index band_products = 512;       ///< in a range of kBandColumns, if there are such rows for all threads
   Index most_sorted = 256;         ///< products; 256, 128, 64, 32, 16 or 0
   Index most_sorted_narrow = 128;  ///< in a range of no more columns than products: bitmaps take the others
   Index most_copied_short = 64;    ///< products
+  Index most_beside = 256;         ///< products beside a long row of B; at most 256
+  Index long_share = 4;            ///< which has so many times as many
   Index count_narrow_columns = 49152;   ///< the range of a row, counting; a multiple of 32
   Index narrow_columns = 16384;         ///< likewise, multiplying
   Index narrow_results = 512;           ///< likewise; at most 65535
@@ -94,6 +98,9 @@ struct Rules {
   Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
   bool sorts_to_count = true;    ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
+
+/// The range of a row that one thread adds up, whose columns are bits of a word.
+inline constexpr Index kBandColumns = 64;
 
 /// Warps of a block with windows, and with them the columns of one pass.
 inline constexpr Index kWindowWarps = 16;
@@ -142,21 +149,25 @@ struct RowFacts {
   Offset products = 0;
   Index rows_of_b = 0;  ///< that are not empty
   Index width = 0;
+  Index longest = 0;  ///< of those rows
 };
 
 /// The form that rows of `form` get when there are `rows` of them, on a device with `sms` multiprocessors.
 STAGES_HD inline Form form_for_so_many(const Rules& rules, Form form, Index rows, int sms) {
   if (rows >= Offset{rules.thread_rows_a_sm} * sms) return form;
+  if (form == Form::band) return Form::narrow;
   return form == Form::threads_32 ? Form::sorted_32 : form == Form::threads_16 ? Form::sorted_16 : form;
 }
 
 /// What is decided before anything is known of results. `windows` is no form here: it says that the rule
 /// needs the width, and counting_form() then decides.
-STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Index rows_of_b) {
-  if (rows_of_b <= 1) {
-    if (products == 0) return Form::empty;
-    return products <= rules.most_copied_short ? Form::copied_short : Form::copied_long;
-  }
+STAGES_HD inline Form form_by_products(const Rules& rules, const RowFacts& row) {
+  const Offset products = row.products, beside = products - row.longest;
+  if (products == 0) return Form::empty;
+  if (row.rows_of_b == 1 && products <= rules.most_copied_short) return Form::copied_short;
+  if ((row.rows_of_b == 1 || products > rules.most_sorted) && beside <= rules.most_beside &&
+      beside * rules.long_share <= row.longest)
+    return Form::merged;
   if (products <= rules.most_by_threads) return products > 16 ? Form::threads_32 : Form::threads_16;
   if (products > rules.most_sorted) return Form::windows;
   if (products > 128) return Form::sorted_256;
@@ -166,19 +177,25 @@ STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Inde
 }
 
 /// Whether a row that could be sorted has another form if its range has no more columns than it has products.
-STAGES_HD inline bool may_be_narrow(const Rules& rules, Offset products, Index rows_of_b) {
-  return rows_of_b > 1 && products > rules.most_sorted_narrow && products <= rules.most_sorted;
+STAGES_HD inline bool may_be_narrow(const Rules& rules, const RowFacts& row) {
+  return row.rows_of_b > 1 && row.products > rules.most_sorted_narrow && row.products <= rules.most_sorted;
+}
+
+/// Whether one thread may take a row: its bits and sums fit, also those of `narrow`, which takes few such rows.
+STAGES_HD inline bool is_band(const Rules& rules, const RowFacts& row) {
+  return row.rows_of_b > 1 && row.products <= rules.band_products && row.width > 0 &&
+         row.width <= kBandColumns && row.width <= rules.count_narrow_columns &&
+         row.width <= rules.narrow_columns && row.width <= rules.narrow_results;
 }
 
 /// The form that counts the results of a row. A bitmap over the range of columns costs a step for each 32 of
 /// them, a hash table one or two for each product.
 STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
-  const Form early = form_by_products(rules, row.products, row.rows_of_b);
+  if (is_band(rules, row)) return Form::band;
+  const Form early = form_by_products(rules, row);
   const bool one_warp = row.products <= rules.warp_products && row.rows_of_b <= rules.warp_rows_of_b;
   const bool narrow = one_warp && row.width <= rules.count_narrow_columns;
-  if (narrow && may_be_narrow(rules, row.products, row.rows_of_b) && row.width > 0 &&
-      row.width <= row.products)
-    return Form::narrow;
+  if (narrow && may_be_narrow(rules, row) && row.width > 0 && row.width <= row.products) return Form::narrow;
   if (early != Form::windows) return early;
   const bool dense = row.width / rules.count_columns_a_product <= row.products;
   if (dense && narrow) return Form::narrow;
@@ -191,7 +208,7 @@ STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
 /// it has also cut the row into spans whose ranks and sums fit.
 STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset products, Index width,
                                        Index results, bool has_spans) {
-  if (counted >= Form::sorted_256 || counted == Form::copied_long) return counted;
+  if (counted >= Form::sorted_256 || counted == Form::merged) return counted;
   const bool one_warp = counted != Form::windows;
   if (one_warp && width / rules.narrow_columns_a_product <= products && width <= rules.narrow_columns &&
       results <= rules.narrow_results)

@@ -57,11 +57,12 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
  protected:
   MultiProduct(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : mpi::MpiSpgemmPlan<T>(problem, exec, mpi::Placed::by_load), settings_(settings) {
-    // Not by each process's own products, no row is split, and spans are as wide as fits: else a row's form,
-    // and with it the order of its sums, would depend on the rows beside it, and so on how rows are dealt.
+    // Not by each process's own products, no row is split or a band's, and spans are as wide as fits: else a
+    // row's form, and with it the order of its sums, would depend on the rows beside it: on how rows are dealt.
     settings_.products = std::max<Offset>(1, this->shape_.products / this->ranks_.size());
     settings_.rules.most_long_rows = 0;
     settings_.rules.span_blocks_an_sm = 0;
+    settings_.rules.band_products = 0;
   }
 
   virtual std::string own_note() const { return product_->note(); }

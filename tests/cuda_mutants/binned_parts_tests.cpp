@@ -24,12 +24,13 @@ TEST_F(BinnedParts, BoundsOfRecordedProductsHold) {
     for (Offset products = 1; products < 600; ++products) {
       for (const Index rows_of_b : {1, 2, 5}) {
         if (rows_of_b > products) continue;
-        const Form form = spgemm::form_by_products(rules, products, rows_of_b);
+        const auto longest = static_cast<Index>(products - (rows_of_b - 1));
+        const Form form = spgemm::form_by_products(rules, {products, rows_of_b, 0, longest});
         EXPECT_LE(spgemm::least_products(rules, form), products) << products << " of " << rows_of_b;
         const spgemm::Bounds alone{.rows = 1, .products = products, .row_products = products, .results = 1};
         EXPECT_EQ(spgemm::most_rows(rules, alone, form), 1);
         for (const Index width : {1, 60, 30'000, 1'000'000}) {
-          const Form counting = spgemm::counting_form(rules, {products, rows_of_b, width});
+          const Form counting = spgemm::counting_form(rules, {products, rows_of_b, width, longest});
           EXPECT_EQ(spgemm::most_rows(rules, alone, counting), 1);
         }
       }
@@ -74,7 +75,7 @@ TEST_F(BinnedParts, FormsOfRecordedProducts) {
     const bool counts = form == Form::windows || form == Form::block_tables || form == Form::warp_tables ||
                         form == Form::narrow;
     EXPECT_EQ(counting.contains(form), counts) << k;
-    EXPECT_EQ(multiplying.contains(form), form != Form::copied_long) << k;
+    EXPECT_EQ(multiplying.contains(form), form != Form::merged) << k;
   }
 }
 

@@ -17,6 +17,7 @@ Registry with_small_parts() {
   Registry registry;
   add_binned(registry, "large_tables_of_warps", {.rules = waiting(kLargeTablesOfWarps)});
   add_binned(registry, "threads", {.rules = waiting(kSingleThreads)});
+  add_binned(registry, "bands", {.rules = waiting(kBands)});
   add_binned(registry, "tables", {.rules = waiting(kSmallTables)});
   add_binned(registry, "narrow", {.rules = waiting(kNarrowRows)});
   add_binned(registry, "long_rows", {.rules = waiting(kLongRows)});
@@ -142,6 +143,7 @@ Registry by_several_rules() {
   add_binned(registry, "as_it_is");
   add_binned(registry, "with_waits", {.rules = waiting(Rules{})});
   add_binned(registry, "threads", {.rules = waiting(kSingleThreads)});
+  add_binned(registry, "bands", {.rules = recorded(kBands)});
   add_binned(registry, "tables", {.rules = recorded(kSmallTables)});
   add_binned(registry, "narrow", {.rules = waiting(kNarrowRows)});
   add_binned(registry, "long_rows", {.rules = recorded(kLongRows)});
@@ -226,7 +228,7 @@ TEST_F(HashParts, SmallMatricesComeToEveryForm) {
         if (metric.name.starts_with("rows_") || metric.name == "slots") rows[metric.name] += metric.value;
     }
   }
-  EXPECT_EQ(rows.size(), 22U + 3U + 6U);
+  EXPECT_EQ(rows.size(), 23U + 3U + 6U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 

@@ -86,7 +86,8 @@ inline constexpr Rules kSplitRows{
     .long_dense_row = 1 << 30, .long_row = 12, .long_row_products = 1'000'000, .section_entries = 5};
 
 /// A thread a row, however few they are.
-inline constexpr Rules kSingleThreads{.thread_rows_a_sm = 0};
+inline constexpr Rules kSingleThreads{.thread_rows_a_sm = 0, .band_products = 0};
+inline constexpr Rules kBands{.thread_rows_a_sm = 0};
 
 /// Warps with tables for hundreds of results: lists sorted in registers, 16 a lane, and in shared memory.
 inline constexpr Rules kLargeTablesOfWarps{.most_by_threads = 0,
