@@ -8,7 +8,7 @@
 # parts. Then tools/fit_rules.py makes the trees, writes them to FILE and prints what they lose against the best form of each matrix.
 # `stages run --rules FILE` goes by them. Files of public collections are taken from STAGES_FILES, or left out where it lacks them.
 #
-# Operations: spmv; spmm, with 4, 16, 32, 33, 128 and 256 columns; spgemm. Defaults: out/rules.txt; out/rules; all operations. The program
+# Operations: spmv; spmm, with 16, 32, 33, 128 and 256 columns; spgemm. Defaults: out/rules.txt; out/rules; all operations. The program
 # is build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted", STAGES_TYPES="f32": those alone. Several may work on one DIRECTORY,
 # each on a GPU of its own (CUDA_VISIBLE_DEVICES).
 set -euo pipefail
@@ -35,9 +35,8 @@ forms_of() {
       forms=(--filter "08_[^/]*/(binned|adaptive)\$${vendor:+$vendor.*pooled}" --set 08_spgemm_multigpu/binned:waits=1
         --set 08_spgemm_multigpu/binned:bitmaps=2 --set 08_spgemm_multigpu/binned:tables=3 --set 08_spgemm_multigpu/binned:sorted=2,3) ;;
     spmv) forms=(--filter "05_.*/(balanced|sliced|adaptive)\$$vendor") ;;
-    spmm) forms=(--n-cols 4,16,32,33,128,256 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor"
-      --set 07_spmm/balanced:share=16,64,128 --set 07_spmm/balanced:strip=128 --set 07_spmm/balanced:columns=1 --set 07_spmm/balanced:bands=20
-      --set 07_spmm/whole_rows:order=1 --set 07_spmm/whole_rows:lanes=16 --set 07_spmm/whole_rows:order=1,lanes=16) ;;
+    spmm) forms=(--n-cols 16,32,33,128,256 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor"
+      --set 07_spmm/balanced:share=16,64 --set 07_spmm/whole_rows:order=1 --set 07_spmm/whole_rows:lanes=16) ;;
   esac
 }
 
