@@ -247,10 +247,10 @@ __global__ void __launch_bounds__(kBlock)
 /// block a row, if the rows are so few that all may have one at the same time, and the mean row has a non-zero
 /// for each of its threads.
 template <class T>
-unsigned lanes_for(const Csr<T>& a, Index longest) {
+unsigned lanes_for(const CsrView<T>& a, Index longest) {
   double squares = 0, short_sum = 0, sum = 0, rows = 0, waiting = 0;
   for (Index i = 0; i < a.rows; ++i) {
-    const auto length = static_cast<double>(a.row_nnz(i));
+    const auto length = static_cast<double>(a.row_ptr[i + 1] - a.row_ptr[i]);
     if (length > longest) continue;
     sum += length;
     rows += 1;

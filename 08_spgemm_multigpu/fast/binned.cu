@@ -25,8 +25,8 @@
 #include <limits>
 
 #include "08_spgemm_multigpu/fast/batches.hpp"
-#include "08_spgemm_multigpu/fast/borrowed.hpp"
 #include "08_spgemm_multigpu/fast/dense_rows.hpp"
+#include "08_spgemm_multigpu/fast/operand.hpp"
 #include "08_spgemm_multigpu/fast/passes.hpp"
 #include "08_spgemm_multigpu/fast/recorded.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
@@ -48,9 +48,9 @@ class Binned final : public BinnedPlan<T> {
   using OnDevice = typename BinnedPlan<T>::OnDevice;
 
  public:
-  Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
-      : Binned(*problem.a, FactorB<T, Ptr>(*problem.b), problem.products, exec, settings) {
-    if (has_words(problem, passes_.rules())) passes_.use_words(b_.view().rows, b_.entries());
+  Binned(const SpgemmProblem<T>& problem, const ProductFacts& facts, Exec& exec, const Settings& settings)
+      : Binned(Operand<T, Ptr>(*problem.a), Operand<T, Ptr>(*problem.b), facts, lanes_for(problem.a->view()),
+               exec, settings) {
     if (const RowsAsDense rows = rows_as_dense(*problem.a, *problem.b, settings.rules); !rows.rows.empty()) {
       leave_out(*problem.a, rows.longer_than);
       dense_ = DenseRows<T>(rows, problem.b->cols);
@@ -63,27 +63,28 @@ class Binned final : public BinnedPlan<T> {
   }
 
   /// Without rows to split.
-  Binned(const Csr<T>& a, FactorB<T, Ptr> b, Offset products, Exec& exec, const Settings& settings)
+  Binned(Operand<T, Ptr> a, Operand<T, Ptr> b, const ProductFacts& facts, unsigned lanes, Exec& exec,
+         const Settings& settings)
       : exec_(as_gpu(exec)),
         asked_rules_(settings.rules),
-        products_for_rules_(settings.products > 0 ? settings.products : products),
+        products_(facts.products),
         most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
                                               : std::numeric_limits<double>::infinity()),
-        products_(products),
-        first_lanes_(lanes_for(a, std::numeric_limits<Index>::max())),
-        lanes_(first_lanes_),
-        a_(a),
+        first_lanes_(lanes),
+        lanes_(lanes),
+        a_(std::move(a)),
         b_(std::move(b)),
-        passes_(exec_, a.rows, b_.view().cols, false) {
-    passes_.set_rules(asked_rules_, products_for_rules_);
+        passes_(exec_, rows(), b_.view().cols, false) {
+    passes_.set_rules(asked_rules_, products_);
+    if (facts.has_words) passes_.use_words(b_.view().rows, b_.entries());
   }
 
   void load(const SpgemmOperands<T>& operands) override {
     if (std::exchange(kept_, {}).is_a) {  // a chain begins again
-      passes_.set_rules(asked_rules_, products_for_rules_);
+      passes_.set_rules(asked_rules_, products_);
       lanes_ = first_lanes_;
     }
-    a_.values.upload(operands.a_values, stream());
+    a_.load(operands.a_values, stream());
     b_.load(operands.b_values, stream());
     if (split_) split_->load(operands.a_values);
     exec_.synchronize();
@@ -99,7 +100,7 @@ class Binned final : public BinnedPlan<T> {
     {
       Phase phase(exec_, "analysis");
       passes_.analyse(factors(), lanes_);
-      wait_for_bins(Pass::counting, 0, a_.rows);
+      wait_for_bins(Pass::counting, 0, rows());
       passes_.side().join();
     }
     passes_.take_parts(bins_.size_of(Form::windows));
@@ -110,7 +111,7 @@ class Binned final : public BinnedPlan<T> {
     dense_.count(factors().structures(), passes_.counts(), stream());
     if (split_) split_->put_counts(passes_.counts(), stream());
     passes_.add_up_counts();
-    bin_for_multiplying(0, a_.rows);
+    bin_for_multiplying(0, rows());
   }
 
   void multiply() override {
@@ -147,10 +148,7 @@ class Binned final : public BinnedPlan<T> {
   }
   Csr<T> fetch() override { return batches_.count() > 0 ? batches_.result() : passes_.fetch(c_); }
 
-  void borrow_b(const OnDevice& b) override {
-    b_.borrow(b.col_idx, b.values);
-    if (split_) split_->borrow_b(b);
-  }
+  void borrow_b(const OnDevice& b) override { b_.borrow(b.col_idx, b.values); }
 
   void advance_by(Offset results) override {
     if constexpr (kIsWide) {
@@ -168,7 +166,7 @@ class Binned final : public BinnedPlan<T> {
       passes_.set_rules(asked_rules_, static_cast<Offset>(static_cast<double>(results) *
                                                           mean(b_.entries(), b_.view().rows)));
       lanes_ = std::bit_ceil(
-          static_cast<unsigned>(std::clamp(mean(kept_.entries.col_idx.size(), a_.rows) / 4, 1.0, 32.0)));
+          static_cast<unsigned>(std::clamp(mean(kept_.entries.col_idx.size(), rows()) / 4, 1.0, 32.0)));
       is_whole_ = false;
     }
   }
@@ -181,7 +179,7 @@ class Binned final : public BinnedPlan<T> {
   std::vector<Metric> metrics() const override {
     const double unknown = std::numeric_limits<double>::quiet_NaN();
     auto all = passes_.metrics(kept_.is_a ? unknown : static_cast<double>(products_),
-                               kept_.is_a ? kept_.entries.col_idx.size() : a_.col_idx.size(), b_.entries(),
+                               kept_.is_a ? kept_.entries.col_idx.size() : a_.entries(), b_.entries(),
                                sizes_whole_, sizes_whole_);
     all.push_back({"rows_dense", static_cast<double>(dense_.size()), ""});
     all.push_back({"rows_split", split_ ? static_cast<double>(split_->size()) : 0.0, ""});
@@ -190,10 +188,11 @@ class Binned final : public BinnedPlan<T> {
 
  private:
   cudaStream_t stream() const { return exec_.stream(); }
+  Index rows() const { return a_.view().rows; }
   Factors<T, Ptr> factors() const {
     if constexpr (kIsWide) {
       if (kept_.is_a)
-        return {{a_.rows, a_.cols, kept_.row_ptr.data(), kept_.entries.col_idx.data(),
+        return {{rows(), a_.view().cols, kept_.row_ptr.data(), kept_.entries.col_idx.data(),
                  kept_.entries.values.data()},
                 b_.view()};
     }
@@ -202,8 +201,8 @@ class Binned final : public BinnedPlan<T> {
 
   /// Rows of A with more non-zeros are not for the bins.
   void leave_out(const Csr<T>& a, Index long_row) {
-    passes_.set_rules(asked_rules_, products_for_rules_, long_row);
-    lanes_ = lanes_for(a, long_row);
+    passes_.set_rules(asked_rules_, products_, long_row);
+    lanes_ = lanes_for(a.view(), long_row);
   }
 
   void drop_result() {
@@ -222,7 +221,7 @@ class Binned final : public BinnedPlan<T> {
   void bin_for_multiplying(Index first_row, Index end_row) {
     passes_.choose_multiplying(first_row, end_row);
     wait_for_bins(Pass::multiplying, first_row, end_row);
-    is_whole_ = first_row == 0 && end_row == a_.rows;
+    is_whole_ = first_row == 0 && end_row == rows();
     if (is_whole_) sizes_whole_ = bins_.sizes;
   }
   void bin_again(Index first_row, Index end_row) {
@@ -252,8 +251,8 @@ class Binned final : public BinnedPlan<T> {
       return false;
     }
     Phase phase(exec_, "numeric");
-    if (!is_whole_) bin_again(0, a_.rows);
-    multiply_rows(0, a_.rows, {passes_.row_ptr().data(), 0, c_.col_idx.data(), c_.values.data()});
+    if (!is_whole_) bin_again(0, rows());
+    multiply_rows(0, rows(), {passes_.row_ptr().data(), 0, c_.col_idx.data(), c_.values.data()});
     return true;
   }
 
@@ -275,12 +274,10 @@ class Binned final : public BinnedPlan<T> {
 
   GpuExec& exec_;
   Rules asked_rules_;
-  Offset products_for_rules_;
-  double most_bytes_;  ///< that C may take on the device; less once it did not fit
-  Offset products_;
+  Offset products_;               ///< that the rules go by
+  double most_bytes_;             ///< that C may take on the device; less once it did not fit
   unsigned first_lanes_, lanes_;  ///< of the first A, and of this one
-  DeviceCsr<T, Ptr> a_;
-  FactorB<T, Ptr> b_;
+  Operand<T, Ptr> a_, b_;
   Passes<T, Ptr> passes_;
   DenseRows<T> dense_;
   std::unique_ptr<SplitRows<T>> split_;
@@ -296,22 +293,39 @@ class Binned final : public BinnedPlan<T> {
 }  // namespace
 
 template <class T>
+ProductFacts facts_of(const SpgemmProblem<T>& problem, const Settings& settings) {
+  SpgemmProblem<T> asked = problem;
+  if (settings.products > 0) asked.products = settings.products;
+  return {asked.products, problem.rounds > 1 || has_wide_pointers(problem, settings),
+          has_words(asked, settings.rules)};
+}
+
+template <class T>
 std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec& exec,
                                            const Settings& settings) {
-  if (problem.rounds > 1) {
-    Settings whole_rows = settings;  // which rows are long is known of the first A only
-    whole_rows.rules.most_long_rows = 0;
-    return std::make_unique<Binned<T, Offset>>(problem, exec, whole_rows);
-  }
-  if (has_wide_pointers(problem, settings))
-    return std::make_unique<Binned<T, Offset>>(problem, exec, settings);
-  return std::make_unique<Binned<T, std::int32_t>>(problem, exec, settings);
+  Settings asked = settings;
+  if (problem.rounds > 1) asked.rules.most_long_rows = 0;  // which are long is known of the first A only
+  const ProductFacts facts = facts_of(problem, settings);
+  if (facts.wide_pointers) return std::make_unique<Binned<T, Offset>>(problem, facts, exec, asked);
+  return std::make_unique<Binned<T, std::int32_t>>(problem, facts, exec, asked);
 }
 
 template <class T, class Ptr>
 std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products,
                                            Exec& exec, const Settings& settings) {
-  return std::make_unique<Binned<T, Ptr>>(a, FactorB<T, Ptr>(b), products, exec, settings);
+  return std::make_unique<Binned<T, Ptr>>(Operand<T, Ptr>(a), Operand<T, Ptr>(b), ProductFacts{products},
+                                          lanes_for(a.view()), exec, settings);
+}
+
+template <class T>
+std::unique_ptr<BinnedPlan<T>> make_binned(const CsrView<T>& a, const CsrView<T>& b,
+                                           const ProductFacts& facts, Exec& exec, const Settings& settings) {
+  const auto plan = [&]<class Ptr>(Ptr) -> std::unique_ptr<BinnedPlan<T>> {
+    using OfPtr = Operand<T, Ptr>;
+    return std::make_unique<Binned<T, Ptr>>(OfPtr::with_host_pointers(a), OfPtr::with_host_pointers(b), facts,
+                                            lanes_for(a), exec, settings);
+  };
+  return facts.wide_pointers ? plan(Offset{}) : plan(std::int32_t{});
 }
 
 /// For the rows of C, and the parts of those that a bitmap may count.
@@ -387,6 +401,9 @@ Factory binned_plans(const Settings& asked, bool count_once) {
                                                       Offset, Exec&, const Settings&);                  \
   template std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>&, const CsrView<T, Offset>&, Offset, \
                                                       Exec&, const Settings&);                          \
+  template ProductFacts facts_of(const SpgemmProblem<T>&, const Settings&);                             \
+  template std::unique_ptr<BinnedPlan<T>> make_binned(const CsrView<T>&, const CsrView<T>&,             \
+                                                      const ProductFacts&, Exec&, const Settings&);     \
   template Cost binned_cost(const SpgemmProblem<T>&);                                                   \
   template double binned_bytes_of_b(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)

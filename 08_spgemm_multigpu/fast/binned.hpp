@@ -63,8 +63,7 @@ class BinnedPlan : public HalvesPlan<T> {
   /// device memory, by work on the plan's stream, until the next call. After count().
   virtual const Offset* row_ptr_from(Offset first) = 0;
 
-  /// From now on B's columns and values are those in device memory, nnz(B) of each, and load() takes A's values
-  /// alone. Where `col_idx` is null, B keeps its columns.
+  /// Of a B that is borrowed: from now on its columns and values are those in device memory.
   virtual void borrow_b(const OnDevice& b) = 0;
 
   /// In a chain, whose plans have 64-bit row pointers: advance(), with rules for an A of so many non-zeros.
@@ -83,6 +82,20 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec
 template <class T, class Ptr>
 std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products,
                                            Exec& exec, const Settings& settings);
+
+/// What a plan is made by beside the arrays. settings.products, if any, count for the problem's.
+struct ProductFacts {
+  Offset products = 0;
+  bool wide_pointers = false, has_words = false;
+};
+template <class T>
+ProductFacts facts_of(const SpgemmProblem<T>& problem, const Settings& settings);
+
+/// Of row pointers on the host, of which the first need not be 0, and columns and B's values in device memory,
+/// where they live longer than the plan. load() brings A's values, which are 0 before. No row is split.
+template <class T>
+std::unique_ptr<BinnedPlan<T>> make_binned(const CsrView<T>& a, const CsrView<T>& b,
+                                           const ProductFacts& facts, Exec& exec, const Settings& settings);
 
 /// Whether row pointers of 32 bits do not do. The kernels' positions in A and B run beyond the end of a row: by
 /// four blocks' threads, by the products of 32 non-zeros of A where they are exchanged (ranked_rows.cu), by the

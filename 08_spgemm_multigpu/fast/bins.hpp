@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
 
@@ -20,10 +21,10 @@ struct Facts {
   Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one
 };
 
-/// How many lanes should look at a row of A, 1 to 32 or a block's 256: `lanes` below. Rows of more than
-/// `longest` non-zeros do not count.
+/// How many lanes should look at a row of A, 1 to 32 or a block's 256: `lanes` below. Row pointers are on the
+/// host; rows of more than `longest` non-zeros do not count.
 template <class T>
-unsigned lanes_for(const Csr<T>& a, Index longest);
+unsigned lanes_for(const CsrView<T>& a, Index longest = std::numeric_limits<Index>::max());
 
 /// Writes the facts of each row, and counts of a row that has one row of B; adds to the tally how many rows
 /// have each form. Asynchronous on the stream.

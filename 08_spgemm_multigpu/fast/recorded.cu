@@ -13,7 +13,7 @@ class Recorded final : public HalvesPlan<T> {
   Recorded(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings, const RowsAsDense& dense)
       : exec_(as_gpu(exec)),
         bounds_(bounds_of(problem)),
-        lanes_(lanes_for(*problem.a, longest_for_bins(dense))),
+        lanes_(lanes_for(problem.a->view(), longest_for_bins(dense))),
         a_(*problem.a),
         b_(*problem.b),
         passes_(exec_, bounds_.rows, bounds_.cols, true) {

@@ -14,6 +14,7 @@
 
 #include "08_spgemm_multigpu/rows.hpp"
 #include "common/gpu/launch.hpp"
+#include "common/matrix/statistics.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -21,16 +22,6 @@ namespace {
 constexpr unsigned kBlock = 256;
 constexpr unsigned kBlocksARow = 32;     ///< that copy a row of C
 constexpr double kMostBytes = 1u << 30;  ///< of P B
-
-/// The products of a row of C.
-template <class T>
-Offset products_of(const Csr<T>& a, const Csr<T>& b, Index row) {
-  Offset products = 0;
-  for (Offset p = a.row_ptr[static_cast<std::size_t>(row)]; p < a.row_ptr[static_cast<std::size_t>(row) + 1];
-       ++p)
-    products += b.row_nnz(a.col_idx[static_cast<std::size_t>(p)]);
-  return products;
-}
 
 /// What a plan has computed. Neither product is made in batches on the host: rows_to_split() sees to it that
 /// they are small, but somebody else may have the memory.
@@ -74,7 +65,7 @@ RowsToSplit rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules) 
     if (std::ssize(found.rows) == rules.most_long_rows) return {};
     found.rows.push_back(row);
     found.entries += a.row_nnz(row);
-    found.products += products_of(a, b, row);
+    found.products += products_of_row(a, b, row);
   }
   const double bytes = static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(found.products);
   if (found.products > rules.long_row_products * found.entries || bytes > kMostBytes) return {};
@@ -126,12 +117,6 @@ template <class T>
 void SplitRows<T>::reset() {
   sections_->reset();
   sums_->reset();
-  made_ = false;
-}
-
-template <class T>
-void SplitRows<T>::borrow_b(const typename BinnedPlan<T>::OnDevice& b) {
-  sections_->borrow_b(b);
   made_ = false;
 }
 

@@ -40,7 +40,6 @@ class SplitRows {
   /// All of A's values, on the host.
   void load(const Buffer<T>& a_values);
   void reset();
-  void borrow_b(const typename BinnedPlan<T>::OnDevice& b);
 
   /// P B, and the results of the rows.
   void count();

@@ -30,79 +30,18 @@
 namespace stages {
 namespace {
 
-/// Rows in the order of their processes: those of process 0, then those of process 1, ...
-class DealtRows {
- public:
-  DealtRows(Index rows, int processes) : processes_(processes), bounds_(1, 0) {
-    for (Index p = 0; p < processes; ++p) {
-      for (Offset i = p; i < rows; i += processes) order_.push_back(static_cast<Index>(i));
-      bounds_.push_back(static_cast<Index>(order_.size()));
-    }
+/// Row order[k] of `m` as row k.
+template <class T>
+Csr<T> in_order(const Csr<T>& m, std::span<const Index> order) {
+  Csr<T> out(m.rows, m.cols);
+  for (std::size_t k = 0; k < order.size(); ++k) out.row_ptr[k + 1] = out.row_ptr[k] + m.row_nnz(order[k]);
+  out.resize(m.nnz());
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    std::ranges::copy(row_columns(m, order[k]), out.col_idx.begin() + out.row_ptr[k]);
+    std::ranges::copy(row_values(m, order[k]), out.values.begin() + out.row_ptr[k]);
   }
-  const mpi::RowBounds& bounds() const { return bounds_; }
-  const std::vector<Index>& order() const { return order_; }
-
-  /// The largest sum of weights of a process over the mean sum; `before` as for mpi::deal.
-  double imbalance(std::span<const Offset> before) const {
-    if (before.back() == 0) return 1;
-    std::vector<Offset> sums(static_cast<std::size_t>(processes_), 0);
-    for (std::size_t i = 0; i + 1 < before.size(); ++i) sums[i % sums.size()] += before[i + 1] - before[i];
-    const auto largest = static_cast<double>(*std::max_element(sums.begin(), sums.end()));
-    return largest * processes_ / static_cast<double>(before.back());
-  }
-
-  /// The rows of `a` in that order.
-  template <class T>
-  Csr<T> deal(const Csr<T>& a) const {
-    Csr<T> out(a.rows, a.cols);
-    out.col_idx.reserve(a.col_idx.size());
-    std::size_t row = 0;
-    for (const Index i : order_) {
-      const auto first = a.col_idx.begin() + a.row_ptr[static_cast<std::size_t>(i)];
-      out.col_idx.insert(out.col_idx.end(), first, first + a.row_nnz(i));
-      out.row_ptr[row + 1] = out.row_ptr[row] + a.row_nnz(i);
-      ++row;
-    }
-    out.values.resize(out.col_idx.size());
-    deal_values(a.view(), out);
-    return out;
-  }
-
-  /// New values of `a`, into what deal() gave.
-  template <class T>
-  void deal_values(const CsrView<T>& a, Csr<T>& out) const {
-    auto to = out.values.begin();
-    for (const Index i : order_) to = std::copy(a.values + a.row_ptr[i], a.values + a.row_ptr[i + 1], to);
-  }
-
-  /// The other way: `c` has its rows in that order, the result has them in their own.
-  template <class T>
-  Csr<T> interleave(const Csr<T>& c) const {
-    Csr<T> out(c.rows, c.cols);
-    std::size_t row = 0;
-    for (const Index i : order_) {
-      out.row_ptr[static_cast<std::size_t>(i) + 1] = c.row_ptr[row + 1] - c.row_ptr[row];
-      ++row;
-    }
-    for (std::size_t i = 0; i + 1 < out.row_ptr.size(); ++i) out.row_ptr[i + 1] += out.row_ptr[i];
-    out.col_idx.resize(c.col_idx.size());
-    out.values.resize(c.values.size());
-    row = 0;
-    for (const Index i : order_) {
-      const Offset from = c.row_ptr[row], to = out.row_ptr[static_cast<std::size_t>(i)];
-      const Offset length = c.row_ptr[row + 1] - from;
-      std::copy_n(c.col_idx.begin() + from, length, out.col_idx.begin() + to);
-      std::copy_n(c.values.begin() + from, length, out.values.begin() + to);
-      ++row;
-    }
-    return out;
-  }
-
- private:
-  Index processes_;
-  std::vector<Index> order_;
-  mpi::RowBounds bounds_;
-};
+  return out;
+}
 
 /// How a process multiplies its rows: as the original did.
 template <class T>
@@ -131,13 +70,21 @@ template <class T, class Local>
 class MultiGather final : public spgemm::MultiProduct<T, Local> {
  public:
   MultiGather(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
-      : spgemm::MultiProduct<T, Local>(problem, exec, settings),
-        rows_(this->shape_.rows, this->ranks_.size()) {
-    if (this->root()) {
-      dealt_ = rows_.deal(*problem.a);
-      this->set_imbalance(rows_.imbalance(mpi::products_before(*problem.a, *problem.b, 0)));
+      : spgemm::MultiProduct<T, Local>(problem, exec, settings) {
+    const int processes = this->ranks_.size();
+    for (int p = 0; p < processes; ++p) {
+      for (Offset i = p; i < this->shape_.rows; i += processes) order_.push_back(static_cast<Index>(i));
+      bounds_.push_back(static_cast<Index>(order_.size()));
     }
-    this->take_rows(dealt_.view(), rows_.bounds());
+    auto a = std::make_shared<Csr<T>>(), b = std::make_shared<Csr<T>>();
+    if (this->root()) dealt_ = in_order(*problem.a, order_);
+    mpi::scatter_rows(dealt_.view(), bounds_, this->shape_.inner, *a, this->comm());
+    mpi::broadcast_matrix(this->b_, *b, this->comm());
+    this->entries_ = mpi::all_bounds(a->nnz(), this->comm());
+    const std::shared_ptr<const Csr<T>> all_b = this->root() ? problem.b : b;
+    this->product_ = Local::make(
+        make_spgemm_problem<T>("rows of one process", a, all_b, Destination::host, this->shape_.rounds),
+        this->exec_, this->settings_);
   }
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
@@ -148,64 +95,49 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
 
  private:
   void place() override {
-    if (this->root()) rows_.deal_values(this->a_, dealt_);
-    this->place_a(dealt_.values.data());
-    this->place_b();
-    this->upload();
+    auto to = dealt_.values.begin();
+    for (std::size_t k = 0; k < order_.size() && this->root(); ++k) {
+      const Offset* const row = this->a_.row_ptr + order_[k];
+      to = std::copy(this->a_.values + row[0], this->a_.values + row[1], to);
+    }
+    if (this->root()) this->values_.b_values.assign(this->b_.values, this->b_.values + this->shape_.nnz_b);
+    mpi::broadcast(this->values_.b_values, 0, this->comm());
+    this->place_values(dealt_.values.data());
+  }
+
+  double imbalance() const override {
+    return mpi::imbalance(mpi::products_before(dealt_, *this->problem_.b, 0), bounds_);
   }
 
   void collect() override {
     Csr<T> part;
     {
       Phase phase(this->exec_, "to host");
-      part = this->product().fetch();
+      part = this->product_->fetch();
     }
     {
       Phase phase(this->exec_, "messages");
-      receive(part);
+      dealt_c_.gather(part, bounds_, this->shape_.cols, this->comm());
     }
     Phase phase(this->exec_, "interleave");
-    if (this->root()) c_ = rows_.interleave(dealt_c_);
-  }
-
-  /// Rank 0 gets the rows of all, in the order in which they were dealt.
-  void receive(const Csr<T>& part) {
-    const std::vector<Offset> places = mpi::all_bounds(part.nnz(), this->comm());
-    const mpi::RowBounds& bounds = rows_.bounds();
-    mpi::Transfers transfers(this->comm());
-    if (this->root()) {
-      dealt_c_ = Csr<T>(this->shape_.rows, this->shape_.cols);
-      dealt_c_.col_idx.resize(static_cast<std::size_t>(places.back()));
-      dealt_c_.values.resize(static_cast<std::size_t>(places.back()));
-      for (std::size_t r = 0; r + 1 < bounds.size(); ++r) {
-        const int from = static_cast<int>(r);
-        const Offset entries = places[r + 1] - places[r];
-        transfers.receive(dealt_c_.row_ptr.data() + bounds[r] + 1, bounds[r + 1] - bounds[r], from);
-        transfers.receive(dealt_c_.col_idx.data() + places[r], entries, from);
-        transfers.receive(dealt_c_.values.data() + places[r], entries, from);
-      }
-    }
-    transfers.send(part.row_ptr.data() + 1, part.rows, 0);
-    transfers.send(part.col_idx.data(), part.nnz(), 0);
-    transfers.send(part.values.data(), part.nnz(), 0);
-    transfers.wait();
-    if (!this->root()) return;
-    for (std::size_t r = 0; r + 1 < bounds.size(); ++r) {
-      for (Index i = bounds[r]; i < bounds[r + 1]; ++i)
-        dealt_c_.row_ptr[static_cast<std::size_t>(i) + 1] += places[r];
-    }
+    std::vector<Index> places(order_.size());
+    for (std::size_t k = 0; k < order_.size(); ++k)
+      places[static_cast<std::size_t>(order_[k])] = static_cast<Index>(k);
+    if (this->root()) c_ = in_order(dealt_c_.whole(), places);
   }
 
   void forget() override {
     c_ = Csr<T>();
-    dealt_c_ = Csr<T>();
-    this->product().reset();
+    dealt_c_.forget();
+    this->product_->reset();
   }
   Csr<T> result() const override { return c_; }
 
-  DealtRows rows_;
-  Csr<T> dealt_;        // rank 0: A, its rows as dealt
-  Csr<T> dealt_c_, c_;  // rank 0
+  std::vector<Index> order_;  // of the rows: those of process 0, then those of process 1, ...
+  mpi::RowBounds bounds_ = {0};
+  Csr<T> dealt_;  // rank 0: A, its rows as dealt
+  mpi::GatheredRows<T> dealt_c_;
+  Csr<T> c_;  // rank 0
 };
 
 template <class T>

@@ -16,9 +16,7 @@
 namespace stages::spgemm {
 
 /// How a process multiplies its rows: by binned.cu. Nothing is recorded: that would be anew each time that rows
-/// are dealt otherwise, and a graph has addresses of B in it, which may come from elsewhere. And no row is
-/// split, and spans are as wide as fits: both depend on the rows beside one, and with that C's bits would
-/// depend on how rows are dealt.
+/// are dealt otherwise.
 template <class T>
 struct ByBinned {
   using Plan = BinnedPlan<T>;
@@ -26,11 +24,7 @@ struct ByBinned {
   static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
   /// What of that memory each process has for all of B.
   static double bytes_of_b(const SpgemmProblem<T>& problem) { return binned_bytes_of_b(problem); }
-  static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, Settings settings) {
-    settings.rules.recorded_rows_a_sm = 0;
-    settings.rules.most_long_rows = 0;
-    settings.rules.span_blocks_an_sm = 0;
-    settings.rules.band_products = 0;
+  static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings) {
     return make_binned(problem, exec, settings);
   }
 };
@@ -41,13 +35,12 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
   static constexpr Needs kNeeds = {.gpu = true, .several_ranks = true, .mpi = true};
   static constexpr bool kChains = Local::kChains;
   /// A and C are shared out, not always evenly, with row pointers once more where C goes to one place; B is
-  /// everywhere, its values twice while a plan is made.
+  /// everywhere.
   static Cost cost(const SpgemmProblem<T>& problem) {
     constexpr double kUneven = 1.25;
     Cost cost = Local::cost(problem);
     const double b = Local::bytes_of_b(problem), row_ptr = sizeof(Offset) * (problem.a->rows + 1.0);
-    cost.memory = b + sizeof(T) * static_cast<double>(problem.b->nnz()) +
-                  kUneven * (cost.memory - b + row_ptr) / mpi::world_size();
+    cost.memory = b + kUneven * (cost.memory - b + row_ptr) / mpi::world_size();
     return cost;
   }
 
@@ -64,39 +57,22 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
  protected:
   MultiProduct(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : mpi::MpiSpgemmPlan<T>(problem, exec, mpi::Placed::by_load), settings_(settings) {
-    // Not by each process's own products: a row's form, and with it the order of its sums, would then depend
-    // on which process has it, and on how rows are dealt.
+    // Not by each process's own products, no row is split or a band's, and spans are as wide as fits: else a
+    // row's form, and with it the order of its sums, would depend on the rows beside it: on how rows are dealt.
     settings_.products = std::max<Offset>(1, this->shape_.products / this->ranks_.size());
+    settings_.rules.most_long_rows = 0;
+    settings_.rules.span_blocks_an_sm = 0;
+    settings_.rules.band_products = 0;
   }
 
   virtual std::string own_note() const { return product_->note(); }
 
-  /// For the constructor: rows bounds[p] .. bounds[p + 1] of `whole`, which rank 0 has, go to process p, and
-  /// B to all, the first time.
-  void take_rows(const CsrView<T>& whole, const mpi::RowBounds& bounds) {
-    auto a = std::make_shared<Csr<T>>();
-    mpi::scatter_rows(whole, bounds, this->shape_.inner, *a, this->comm());
-    if (own_b_ == nullptr) take_b();
-    entries_ = mpi::all_bounds(a->nnz(), this->comm());
-    values_.a_values.resize(a->values.size());
-    product_.reset();
-    product_ = Local::make(
-        make_spgemm_problem<T>("rows of one process", a, own_b_, Destination::host, this->shape_.rounds),
-        this->exec_, settings_);
+  /// For place(): new values of A, rank 0's in the order of its rows as dealt, and B's if values_ has any.
+  void place_values(const T* of_a) {
+    values_.a_values.resize(static_cast<std::size_t>(entries_[this->me() + 1] - entries_[this->me()]));
+    mpi::scatter(of_a, values_.a_values.data(), entries_, 0, this->comm());
+    product_->load(values_);
   }
-
-  /// For place(): new values of the rows that take_rows placed: rank 0's `a_values`, in the order of `whole`.
-  void place_a(const T* a_values) {
-    mpi::scatter(a_values, values_.a_values.data(), entries_, 0, this->comm());
-  }
-  /// New values of B, by way of each process's host.
-  void place_b() {
-    values_.b_values.resize(static_cast<std::size_t>(this->shape_.nnz_b));
-    if (this->root()) std::copy_n(this->b_.values, this->shape_.nnz_b, values_.b_values.begin());
-    mpi::broadcast(values_.b_values.data(), this->shape_.nnz_b, 0, this->comm());
-  }
-  /// Takes to the GPU what these two placed.
-  void upload() { product_->load(values_); }
 
   void multiply() override {
     as_gpu(this->exec_).alone([this] {
@@ -118,20 +94,9 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
 
   bool takes_turns() const final { return as_gpu(this->exec_).is_shared(); }
 
-  typename Local::Plan& product() { return *product_; }
-
- private:
-  void take_b() {
-    auto copy = std::make_shared<Csr<T>>();
-    mpi::broadcast_matrix(this->b_, *copy, this->comm());
-    own_b_ = copy;
-    if (this->root()) own_b_ = this->problem_.b;
-  }
-
   Settings settings_;
-  std::shared_ptr<const Csr<T>> own_b_;
-  std::vector<Offset> entries_;  ///< where each process's non-zeros begin in `whole`
-  SpgemmOperands<T> values_;     ///< of this process's rows, and of B if place_b() brings it
+  std::vector<Offset> entries_;  ///< where each process's non-zeros begin in A, its rows as dealt
+  SpgemmOperands<T> values_;     ///< of this process's rows, and of B
   std::unique_ptr<typename Local::Plan> product_;
 };
 

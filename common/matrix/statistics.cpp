@@ -188,9 +188,10 @@ MatrixStatistics statistics(const Csr<T>& a) {
 template <class T>
 Buffer<Offset> spgemm_row_products(const Csr<T>& a, const Csr<T>& b) {
   require_factors(a, b);
-  Buffer<Offset> products(at(a.rows), 0);
-  for (Index i = 0; i < a.rows; ++i)
-    for (const Index k : row_columns(a, i)) products[at(i)] += b.row_nnz(k);
+  Buffer<Offset> products(at(a.rows));
+  parallel_blocks(a.rows, kRowsPerBlock, 0, [&](int, Offset begin, Offset end) {
+    for (auto i = static_cast<Index>(begin); i < end; ++i) products[at(i)] = products_of_row(a, b, i);
+  });
   return products;
 }
 

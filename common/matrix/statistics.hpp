@@ -48,7 +48,15 @@ MatrixStatistics statistics(const Csr<T>& a);
 template <class T>
 Offset spgemm_products(const Csr<T>& a, const Csr<T>& b);
 
-/// The same for each row of C: as many numbers as A has rows.
+/// The same for row i of C.
+template <class T>
+Offset products_of_row(const Csr<T>& a, const Csr<T>& b, Index i) {
+  Offset products = 0;
+  for (const Index k : row_columns(a, i)) products += b.row_nnz(k);
+  return products;
+}
+
+/// The same for each row of C, as many numbers as A has rows, by all processors of this process.
 template <class T>
 Buffer<Offset> spgemm_row_products(const Csr<T>& a, const Csr<T>& b);
 

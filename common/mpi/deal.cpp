@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/matrix/instantiate.hpp"
+#include "common/matrix/processors.hpp"
 #include "common/matrix/statistics.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
@@ -40,6 +41,7 @@ std::vector<Offset> elements_before(const RowBounds& rows, Index columns) {
 
 template <class T>
 std::vector<Offset> products_before(const Csr<T>& a, const Csr<T>& b, Offset per_row) {
+  const AllProcessors hold;
   const Buffer<Offset> products = spgemm_row_products(a, b);
   std::vector<Offset> before(products.size() + 1, 0);
   for (std::size_t i = 0; i < products.size(); ++i) before[i + 1] = before[i] + products[i] + per_row;

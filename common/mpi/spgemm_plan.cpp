@@ -26,8 +26,8 @@ template <class T>
 MpiSpgemmPlan<T>::MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec, Placed placed)
     : problem_(problem), exec_(exec), ranks_(*ranks_of(exec)), placed_(placed) {
   if (root()) {
-    shape_ = {problem.a->rows,  problem.a->cols,  problem.b->cols,     problem.a->nnz(),
-              problem.b->nnz(), problem.products, problem.destination, problem.rounds};
+    shape_ = {problem.a->rows,  problem.a->cols,     problem.b->cols, problem.a->nnz(),      problem.b->nnz(),
+              problem.products, problem.destination, problem.rounds,  problem.a == problem.b};
     a_ = problem.a->view();
     b_ = problem.b->view();
   }
@@ -46,14 +46,9 @@ void MpiSpgemmPlan<T>::use(const RowBounds& /*bounds*/) {
 }
 
 template <class T>
-void MpiSpgemmPlan<T>::settle(const RowBounds& bounds) {
-  use(bounds);
-  if (root()) imbalance_ = imbalance(products_before(*problem_.a, *problem_.b, 0), bounds);
-}
-
-template <class T>
 void MpiSpgemmPlan<T>::deal_rows(std::span<const Offset> before) {
-  settle(bounds_for(before));
+  dealt_ = bounds_for(before);
+  use(dealt_);
 }
 
 /// Products are not time: one that lands in a cache line just used, or beside its neighbours in a word of the
@@ -72,7 +67,7 @@ template <class T>
 void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before, double least_seconds) {
   constexpr int kTrials = 4;
   constexpr double kEven = 1.03;  // the slowest over the mean: less is within the noise of the clock
-  RowBounds bounds = bounds_for(before), best = bounds;
+  RowBounds bounds = dealt_ = bounds_for(before);
   double least = std::numeric_limits<double>::infinity();
   for (int trial = 0; trial < kTrials && ranks_.size() > 1; ++trial) {
     use(bounds);
@@ -80,7 +75,7 @@ void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before, double leas
     const double slowest = *std::max_element(seconds.begin(), seconds.end());
     if (slowest < least) {
       least = slowest;
-      best = bounds;
+      dealt_ = bounds;
     }
     const double mean = std::reduce(seconds.begin(), seconds.end()) / ranks_.size();
     if (slowest <= kEven * mean || slowest < least_seconds) break;
@@ -89,20 +84,21 @@ void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before, double leas
     if (next == bounds) break;  // rows are too few or too heavy to move
     bounds = std::move(next);
   }
-  settle(best);
+  use(dealt_);
 }
 
-/// How long each share takes, on all ranks: the best of some multiplications after one that warms up; short
-/// ones are easily disturbed, so there are more of them. All ranks multiply at once, because the memory that
-/// they share is part of the time; unless they take turns.
+/// How long each share takes, on all ranks: the best of two multiplications after one that warms up, or of five
+/// where they are short and on the host, and so easily disturbed. All ranks multiply at once, because the
+/// memory that they share is part of the time; unless they take turns.
 template <class T>
 std::vector<double> MpiSpgemmPlan<T>::seconds_of_shares() {
-  place();
+  const bool on_gpus = placed_ == Placed::by_load;
+  if (!on_gpus) place();
   compute_seconds_ = 0;
   multiply();
   double warm_up = compute_seconds_;
   max_over_ranks(std::span(&warm_up, 1), comm());
-  const int timings = warm_up < 0.05 ? 5 : 2;
+  const int timings = warm_up < 0.05 && !on_gpus ? 5 : 2;
   double least = std::numeric_limits<double>::infinity();
   for (int k = 0; k < timings; ++k) {
     check(MPI_Barrier(comm()), "starting together");
@@ -216,13 +212,20 @@ template <class T>
 std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
   if (!places_in_run() && shape_.rounds == 1) measure_whole_();
   std::vector<Metric> out = clocks_[round_].metrics(comm());
-  double balance = imbalance_;
-  broadcast(&balance, 1, 0, comm());
-  if (round_ == 0) out.push_back({"imbalance", balance, ""});
+  if (round_ == 0) {
+    double balance = root() ? imbalance() : 1;
+    broadcast(&balance, 1, 0, comm());
+    out.push_back({"imbalance", balance, ""});
+  }
   out.push_back({"cores", static_cast<double>(cores_here().cores), ""});
   out.push_back({"ranks_per_core", oversubscription(ranks_), ""});
   for (Metric& metric : own_metrics()) out.push_back(std::move(metric));
   return out;
+}
+
+template <class T>
+double MpiSpgemmPlan<T>::imbalance() const {
+  return dealt_.empty() ? 1 : mpi::imbalance(products_before(*problem_.a, *problem_.b, 0), dealt_);
 }
 
 namespace {

@@ -44,6 +44,7 @@ struct ProductShape {
   Offset nnz_a = 0, nnz_b = 0, products = 0;
   Destination destination = Destination::host;
   Index rounds = 1;
+  bool a_is_b = false;
 };
 
 template <class T>
@@ -77,16 +78,17 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   bool has_b() const { return round_ > 0; }
 
   /// Collective: the rows of each rank are now those of its share in `bounds`, until the next call. Only a
-  /// plan that calls deal_rows() or deal_rows_by_time() needs it, and must have it.
+  /// plan that calls deal_rows() or deal_rows_by_time() needs it, and must have it. Trials multiply next; where
+  /// load() brings values (Placed::by_load), before there are any.
   virtual void use(const RowBounds& bounds);
 
-  /// Deals rows by `before` (rank 0's; weights as for deal()) and notes what share of the products each gets.
+  /// Deals rows by `before` (rank 0's; weights as for deal()).
   void deal_rows(std::span<const Offset> before);
   /// Deals rows by `before`, multiplies, and deals again by the time that each rank took, unless all of them
   /// took less than `least_seconds`; see the .cpp.
   void deal_rows_by_time(std::vector<Offset> before, double least_seconds = 0);
-  /// Rank 0, for a plan that deals in another way: the largest share of the products over the mean share.
-  void set_imbalance(double imbalance) { imbalance_ = imbalance; }
+  /// Rank 0: the largest share of the products over the mean share.
+  virtual double imbalance() const;
   /// Figures that only this plan has. Collective.
   virtual std::vector<Metric> own_metrics() const { return {}; }
   /// Whether ranks share what multiply() needs and take turns (take_turns): its time is then worth telling,
@@ -114,7 +116,6 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   Clocks& clocks() { return clocks_[round_]; }
   RowBounds bounds_for(std::span<const Offset> before);
   std::vector<double> seconds_of_shares();
-  void settle(const RowBounds& bounds);
   /// `whole`: all three steps, root to root; else multiply(), and collect() unless C stays distributed.
   void product(bool whole);
   void measure_whole_product();
@@ -125,7 +126,8 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   Csr<T> kept_;                          ///< rank 0, root to root: the C that is A now
   std::function<void()> measure_whole_;  ///< for metrics(), which is const and has to run the plan
   std::vector<Clocks> clocks_ = std::vector<Clocks>(1);  ///< of each round
-  double compute_seconds_ = 0, imbalance_ = 1;
+  RowBounds dealt_;
+  double compute_seconds_ = 0;
   bool collected_ = false;
 };
 

@@ -7,9 +7,9 @@
 
 namespace stages::mpi {
 
-PeerMemory::PeerMemory(const MpiCommunicator& ranks, std::size_t bytes)
+PeerMemory::PeerMemory(const MpiCommunicator& ranks, Offset bytes)
     : ranks_(ranks),
-      memory_(bytes_behind_handle(bytes)),
+      memory_(bytes_behind_handle(static_cast<std::size_t>(bytes))),
       of_others_(static_cast<std::size_t>(ranks.size()), nullptr),
       window_(ranks.node()) {
   if (ranks.nodes() > 1) return;
@@ -23,6 +23,20 @@ PeerMemory::~PeerMemory() {
   if (std::uncaught_exceptions() == 0) MPI_Barrier(ranks_.comm());
 }
 
+void PeerMemory::broadcast(Offset at, const void* from, Offset bytes, cudaStream_t stream) {
+  const bool root = ranks_.rank() == 0;
+  const auto size = static_cast<std::size_t>(bytes);
+  Buffer<std::byte> message(root || reachable_ ? 0 : size);
+  void* const data = root ? const_cast<void*>(from) : message.data();
+  if (!reachable_) broadcast_bytes(data, size, 0, ranks_.comm());
+  if (size > 0 && (root || !reachable_))
+    STAGES_CUDA(cudaMemcpyAsync(memory_.data() + at, data, size, cudaMemcpyHostToDevice, stream));
+  STAGES_CUDA(cudaStreamSynchronize(stream));
+  std::vector<Offset> bounds(of_others_.size() + 1, at + bytes);
+  bounds.front() = at;  // rank 0's part is all
+  if (reachable_) share(bounds, stream);
+}
+
 #if STAGES_SIMULATED
 
 void PeerMemory::open() {
@@ -32,14 +46,14 @@ void PeerMemory::open() {
 
 void PeerMemory::close() noexcept {}
 
-void PeerMemory::share(std::span<const std::size_t> bounds, cudaStream_t stream) {
+void PeerMemory::share(std::span<const Offset> bounds, cudaStream_t stream) {
   const auto me = static_cast<std::size_t>(ranks_.rank());
   const auto copy = [&](std::size_t part, bool out) {
-    const std::size_t at = bounds[part], bytes = bounds[part + 1] - at;
+    const Offset at = bounds[part], bytes = bounds[part + 1] - at;
     if (bytes == 0) return;
     std::byte* const here = memory_.data() + at;
     std::byte* const there = window_.data() + at;
-    STAGES_CUDA(cudaMemcpyAsync(out ? there : here, out ? here : there, bytes,
+    STAGES_CUDA(cudaMemcpyAsync(out ? there : here, out ? here : there, static_cast<std::size_t>(bytes),
                                 out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, stream));
   };
   copy(me, true);
@@ -48,7 +62,7 @@ void PeerMemory::share(std::span<const std::size_t> bounds, cudaStream_t stream)
   for (std::size_t part = 0; part + 1 < bounds.size(); ++part)
     if (part != me) copy(part, false);
   STAGES_CUDA(cudaStreamSynchronize(stream));
-  add_traffic(static_cast<Offset>(bounds.back() - bounds.front() - (bounds[me + 1] - bounds[me])));
+  add_traffic(bounds.back() - bounds.front() - (bounds[me + 1] - bounds[me]));
   window_.fence();
 }
 
@@ -84,19 +98,19 @@ void PeerMemory::close() noexcept {
 }
 
 // Each process begins with the one behind it, so that not all of them read from the same GPU.
-void PeerMemory::share(std::span<const std::size_t> bounds, cudaStream_t stream) {
+void PeerMemory::share(std::span<const Offset> bounds, cudaStream_t stream) {
   const auto me = static_cast<std::size_t>(ranks_.rank()), processes = bounds.size() - 1;
   STAGES_CUDA(cudaStreamSynchronize(stream));
   check(MPI_Barrier(ranks_.comm()), "waiting for all parts");
   for (std::size_t step = 1; step < processes; ++step) {
     const std::size_t other = (me + step) % processes;
-    const std::size_t at = bounds[other], bytes = bounds[other + 1] - at;
+    const Offset at = bounds[other], bytes = bounds[other + 1] - at;
     if (bytes == 0) continue;
-    STAGES_CUDA(cudaMemcpyAsync(memory_.data() + at, of_others_[other] + at, bytes, cudaMemcpyDeviceToDevice,
-                                stream));
+    STAGES_CUDA(cudaMemcpyAsync(memory_.data() + at, of_others_[other] + at, static_cast<std::size_t>(bytes),
+                                cudaMemcpyDeviceToDevice, stream));
   }
   STAGES_CUDA(cudaStreamSynchronize(stream));
-  add_traffic(static_cast<Offset>(bounds.back() - bounds.front() - (bounds[me + 1] - bounds[me])));
+  add_traffic(bounds.back() - bounds.front() - (bounds[me + 1] - bounds[me]));
   check(MPI_Barrier(ranks_.comm()), "waiting until all have read");
 }
 

@@ -28,7 +28,7 @@ inline std::size_t bytes_behind_handle(std::size_t bytes) {
 class PeerMemory {
  public:
   /// Collective. Throws OutOfDeviceMemory.
-  PeerMemory(const MpiCommunicator& ranks, std::size_t bytes);
+  PeerMemory(const MpiCommunicator& ranks, Offset bytes);
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
@@ -41,7 +41,11 @@ class PeerMemory {
 
   /// Process p has the bytes bounds[p] .. bounds[p + 1], brought by work on `stream`. On return all processes
   /// have all of them. Collective.
-  void share(std::span<const std::size_t> bounds, cudaStream_t stream);
+  void share(std::span<const Offset> bounds, cudaStream_t stream);
+
+  /// On return all processes have at byte `at` the bytes that rank 0 has on its host: from its GPU or, where
+  /// that is not reachable, by messages and from each host. Collective.
+  void broadcast(Offset at, const void* from, Offset bytes, cudaStream_t stream);
 
  private:
   void open();

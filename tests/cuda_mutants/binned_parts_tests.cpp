@@ -119,35 +119,34 @@ TEST_F(BinnedParts, RowPointersAsThoseOfAPartOfALargerMatrix) {
   EXPECT_TRUE(std::equal(found.begin(), found.end(), c.row_ptr.begin(), c.row_ptr.end()));
 }
 
-/// C may be counted once, before B is borrowed, also where rows were split and their sections are of the old
-/// values.
-TEST_F(BinnedParts, BorrowedValues) {
-  struct Case {
-    SpgemmProblem<float> problem;
-    Rules rules;
-    bool counted;
-  };
+/// Columns, and B's values, that lie in device memory already, those of A as rows of a larger matrix. What A's
+/// values were before does not show.
+TEST_F(BinnedParts, BorrowedOperands) {
   const auto small = problem<float>("gaps", matrices::gaps(64, 49), matrices::gaps(49, 51)),
              large = problem<float>("long", matrices::uneven(9, 40, 20), matrices::uneven(40, 900, 250));
-  for (const auto& [p, rules, counted] :
-       {Case{small, {}, false}, {large, spans(), true}, {large, kSplitRows, true}}) {
-    GpuExec exec;
-    const auto first = make_operands(p, ValueKind::real, 1), second = make_operands(p, ValueKind::real, 2);
-    const DeviceArray<float> borrowed{std::span<const float>(second.b_values)};
-    const auto plan = spgemm::make_binned(p, exec, {.rules = rules});
-    plan->load(first);
-    if (counted) {
-      plan->count();
-      plan->borrow_b({nullptr, borrowed.data()});
-      plan->multiply();
-    } else {
+  for (const auto& [p, rules] : {std::pair{small, Rules{}}, {large, Rules{}}, {large, spans()}}) {
+    for (const bool other : {false, true}) {
+      GpuExec exec;
+      const Csr<float>&a = *p.a, &b = *p.b;
+      const auto operands = make_operands(p, ValueKind::real, 1);
+      std::vector<Index> columns(3, 0);
+      columns.insert(columns.end(), a.col_idx.begin(), a.col_idx.end());
+      Buffer<Offset> row_ptr = a.row_ptr;
+      for (Offset& at : row_ptr) at += 3;
+      const DeviceArray<Index> of_a{std::span<const Index>(columns)}, of_b{std::span<const Index>(b.col_idx)};
+      const DeviceArray<float> values{std::span<const float>(operands.b_values)};
+      auto facts = spgemm::facts_of(p, {.rules = rules, .wide_pointers = other});
+      EXPECT_EQ(facts.wide_pointers, other);
+      facts.has_words = other;
+      const auto plan = spgemm::make_binned<float>(
+          {a.rows, a.cols, row_ptr.data(), of_a.data()},
+          {b.rows, b.cols, b.row_ptr.data(), of_b.data(), values.data()}, facts, exec, {.rules = rules});
       plan->run();
-      plan->borrow_b({nullptr, borrowed.data()});
-      plan->load(first);
+      plan->load({operands.a_values, {}});
       plan->reset();
       plan->run();
+      EXPECT_EQ(verify(p, operands, plan->fetch(), ValueKind::real, {}).failure, "") << p.name << other;
     }
-    EXPECT_EQ(verify(p, {first.a_values, second.b_values}, plan->fetch(), ValueKind::real, {}).failure, "");
   }
 }
 

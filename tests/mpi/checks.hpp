@@ -68,14 +68,14 @@ SpgemmProblem<T> square_on_root(World& world, const std::string& spec,
   return make_spgemm_problem<T>(spec, a, a, destination);
 }
 
-/// A plan of the entry that has its operands, which rank 0 has. Collective.
+/// A plan of the entry that has its operands, which rank 0 has, and which live as long. Collective.
 template <class T>
-std::unique_ptr<SpgemmPlan<T>> loaded(World& world, const Entry& entry, const SpgemmProblem<T>& problem) {
-  auto plan = entry.on<SpgemmProblem<T>>().prepare(problem, world.of(entry));
-  SpgemmOperands<T> operands;
-  if (world.root()) operands = {problem.a->values, problem.b->values};
-  plan->load(operands);
-  return plan;
+std::shared_ptr<SpgemmPlan<T>> loaded(World& world, const Entry& entry, const SpgemmProblem<T>& problem) {
+  const auto operands = std::make_shared<SpgemmOperands<T>>();
+  if (world.root()) *operands = {problem.a->values, problem.b->values};
+  const std::shared_ptr plan = entry.on<SpgemmProblem<T>>().prepare(problem, world.of(entry));
+  plan->load(*operands);
+  return {plan.get(), [plan, operands](SpgemmPlan<T>*) {}};
 }
 
 /// Work of a few milliseconds that knows when it was done, by a clock that the processes of a machine share.

@@ -19,28 +19,30 @@ std::int32_t token(std::size_t round, std::size_t k) {
   return static_cast<std::int32_t>(100'000 * round + k);
 }
 
-/// Parts of `sizes` numbers; each process brings its own and must have all, twice with other numbers.
+/// Parts of `sizes` numbers; each process brings its own and must have all, twice with other numbers. Before
+/// that, on several nodes too, rank 0 brings all.
 void share_parts(World& world, const std::vector<std::size_t>& sizes) {
-  std::vector<std::size_t> bounds(1, 0);
-  for (const std::size_t size : sizes) bounds.push_back(bounds.back() + size * sizeof(std::int32_t));
-  const std::size_t count = bounds.back() / sizeof(std::int32_t);
+  constexpr Offset kToken = sizeof(std::int32_t);
+  std::vector<Offset> bounds(1, 0);
+  for (const std::size_t size : sizes) bounds.push_back(bounds.back() + static_cast<Offset>(size) * kToken);
   const auto me = static_cast<std::size_t>(world.ranks.rank());
+  const auto bytes = static_cast<std::size_t>(bounds.back()), count = bytes / kToken;
   const cudaStream_t stream = as_gpu(world.on_gpu()).stream();
   mpi::PeerMemory memory(world.ranks, bounds.back());
   require(memory.reachable() == (world.ranks.nodes() == 1), "reachable on {} nodes: {}", world.ranks.nodes(),
           memory.reachable());
-  if (!memory.reachable()) return;
-  for (std::size_t round = 0; round < 2; ++round) {
-    std::vector<std::int32_t> part(sizes[me]), all(count, -1);
-    for (std::size_t k = 0; k < part.size(); ++k)
-      part[k] = token(round, bounds[me] / sizeof(std::int32_t) + k);
-    if (!part.empty()) {
-      STAGES_CUDA(cudaMemcpyAsync(memory.data() + bounds[me], part.data(), bounds[me + 1] - bounds[me],
+  for (std::size_t round = 0; round < 3 && (round == 0 || memory.reachable()); ++round) {
+    const Offset first = round > 0 ? bounds[me] : 0;
+    const Offset end = round > 0 ? bounds[me + 1] : world.root() ? bounds.back() : 0;
+    std::vector<std::int32_t> part, all(count, -1);
+    for (Offset at = first; at < end; at += kToken)
+      part.push_back(token(round, static_cast<std::size_t>(at / kToken)));
+    if (round > 0 && !part.empty())
+      STAGES_CUDA(cudaMemcpyAsync(memory.data() + first, part.data(), part.size() * kToken,
                                   cudaMemcpyHostToDevice, stream));
-    }
-    memory.share(bounds, stream);
+    round > 0 ? memory.share(bounds, stream) : memory.broadcast(0, part.data(), bounds.back(), stream);
     if (count > 0)
-      STAGES_CUDA(cudaMemcpyAsync(all.data(), memory.data(), bounds.back(), cudaMemcpyDeviceToHost, stream));
+      STAGES_CUDA(cudaMemcpyAsync(all.data(), memory.data(), bytes, cudaMemcpyDeviceToHost, stream));
     world.on_gpu().synchronize();
     for (std::size_t k = 0; k < count; ++k)
       require(all[k] == token(round, k), "round {}: number {} of {} is {}", round, k, count, all[k]);
