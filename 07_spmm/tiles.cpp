@@ -80,7 +80,8 @@ Tiles<T> cut_tiles(const Csr<T>& a) {
 }
 
 template <class T>
-TileSample sample_tiles(const Csr<T>& a) {
+double tiles_busy(const Csr<T>& a) {
+  constexpr std::size_t kWorthIt = 12;  // tiles of a band
   const Bands<T> bands(a);
   const Offset most = std::clamp(kSampledNonzeros * a.rows / (std::max(Offset{1}, a.nnz()) * kTileRows),
                                  Offset{16}, kSampledBands);
@@ -90,14 +91,11 @@ TileSample sample_tiles(const Csr<T>& a) {
   std::vector<Index> columns;
   for (std::size_t k = 0; k < sampled; ++k) {
     const std::size_t band = k * count / sampled * kTileRows;
-    tiles += bands.find_columns(band, columns);
+    tiles += std::max(kWorthIt, bands.find_columns(band, columns));
     bands.visit(band, [&](std::size_t, std::size_t) { ++nonzeros; });
   }
-  TileSample out;
-  if (tiles > 0)
-    out.filled = static_cast<double>(nonzeros) / static_cast<double>(tiles * kTileRows * kTileColumns);
-  if (a.rows > 0) out.short_rows = static_cast<double>(bands.short_rows.size()) / a.rows;
-  return out;
+  return tiles == 0 ? 0
+                    : static_cast<double>(nonzeros) / static_cast<double>(tiles * kTileRows * kTileColumns);
 }
 
 template <class T>
@@ -109,6 +107,6 @@ double most_tiles(const Csr<T>& a) {
 
 STAGES_FOR_VALUES(cut_tiles)
 STAGES_FOR_VALUES(most_tiles)
-STAGES_FOR_VALUES(sample_tiles)
+STAGES_FOR_VALUES(tiles_busy)
 
 }  // namespace stages::spmm

@@ -84,12 +84,9 @@ class DeviceTiles {
 template <class T>
 double most_tiles(const Csr<T>& a);
 
-/// What cut_tiles() would make of a matrix, as a sample of its bands tells.
-struct TileSample {
-  double filled = 0;      ///< the part of the places of tiles that non-zeros take; 0 if there are no tiles
-  double short_rows = 0;  ///< the part of all rows that are in no tile
-};
+/// The part of the places of tiles that non-zeros would take, as a sample of bands tells, if no band had fewer
+/// than 12 tiles, with which a warp is worth it.
 template <class T>
-TileSample sample_tiles(const Csr<T>& a);
+double tiles_busy(const Csr<T>& a);
 
 }  // namespace stages::spmm

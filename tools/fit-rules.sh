@@ -33,7 +33,7 @@ forms_of() {
   case $1 in
     spgemm)
       forms=(--filter "08_[^/]*/(binned|adaptive)\$${vendor:+$vendor.*pooled}" --set 08_spgemm_multigpu/binned:waits=1
-        --set 08_spgemm_multigpu/binned:bitmaps=2 --set 08_spgemm_multigpu/binned:tables=3 --set 08_spgemm_multigpu/binned:sorted=2,3) ;;
+        --set 08_spgemm_multigpu/binned:tables=3 --set 08_spgemm_multigpu/binned:sorted=2,3) ;;
     spmv) forms=(--filter "05_.*/(balanced|sliced|adaptive)\$$vendor") ;;
     spmm) forms=(--n-cols 16,32,33,128,256 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor"
       --set 07_spmm/balanced:share=16,64 --set 07_spmm/whole_rows:order=1 --set 07_spmm/whole_rows:lanes=16) ;;

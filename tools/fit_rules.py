@@ -19,7 +19,7 @@ import numpy
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import record  # noqa: E402
 
-LEAST = 0.002  # of the mean
+LEAST = 0.0015  # of the mean
 FALLBACK = ("balanced", "binned")  # of their steps
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

@@ -22,15 +22,13 @@ Features features_of(const SpmmProblem<T>& problem) {
   const Csr<T>& a = *problem.a;
   const double row_bytes = static_cast<double>(problem.n_cols) * sizeof(T);
   const double operands = row_bytes * (static_cast<double>(a.rows) + a.cols);
-  TileSample tiles;
-  if (sizeof(T) == sizeof(float) && has_tf32()) tiles = sample_tiles(a);  // else dense_tiles refuses
+  const bool may_be_tiled = sizeof(T) == sizeof(float) && has_tf32();  // else dense_tiles refuses
   Features features = matrix_features(a);
   features.insert(features.end(),
                   {{"row_bytes", row_bytes, ""},
                    {"aligned", rows_are_aligned<T>(ld_of_b(problem)) ? 1.0 : 0.0, ""},
                    {"operands_of_l2", operands / static_cast<double>(device_facts().l2_bytes), ""},
-                   {"tiles_filled", tiles.filled, ""},
-                   {"tiles_short_rows", tiles.short_rows, ""}});
+                   {"tiles_busy", may_be_tiled ? tiles_busy(a) : 0, ""}});
   return features;
 }
 

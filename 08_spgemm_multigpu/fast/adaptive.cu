@@ -51,14 +51,11 @@ void add_adaptive_spgemm(Registry& registry) {
       "binned", []<class T>(const SpgemmProblem<T>& problem) {
         Features features = matrix_features(*problem.a);
         const double products = static_cast<double>(problem.products), rows = std::max(1, problem.a->rows);
-        const double longest = static_cast<double>(problem.max_row_products);
         const Sample sample = sample_rows(*problem.a, *problem.b);
-        features.insert(features.end(),
-                        {{"products_a_row", products / rows, ""},
-                         {"longest_product", products > 0 ? longest * rows / products : 0, ""},
-                         {"products_an_sm", products / device_facts().sms, ""},
-                         {"products_a_result", sample.products_a_result, ""},
-                         {"width_a_product", sample.width_a_product, ""}});
+        features.insert(features.end(), {{"products_a_row", products / rows, ""},
+                                         {"products_an_sm", products / device_facts().sms, ""},
+                                         {"products_a_result", sample.products_a_result, ""},
+                                         {"width_a_product", sample.width_a_product, ""}});
         return features;
       });
 }

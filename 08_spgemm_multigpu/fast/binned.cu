@@ -372,7 +372,6 @@ Settings with_values(Settings settings, const ParameterValues& values) {
   Rules& rules = settings.rules;
   if (const Index sorted = chosen(values, "sorted"); sorted > 0) rules.most_sorted = 8 << sorted;
   if (const Index tables = chosen(values, "tables"); tables > 0) rules.block_slots = 1024 << tables;
-  if (const Index bitmaps = chosen(values, "bitmaps"); bitmaps > 0) rules.narrow_results = 256 << bitmaps;
   if (chosen(values, "waits") > 0) rules.recorded_rows_a_sm = 0;
   return settings;
 }
@@ -420,7 +419,6 @@ void add_binned(Registry& registry, const std::string& name, const spgemm::Setti
        .previous = "bitmaps",
        .parameters = {{"sorted", "1 to 5: lanes sort up to 16, 32, .. 256 products", "5", 1, 5},
                       {"tables", "1 to 3: 2048, 4096, 8192 slots in a table of a block", "2", 1, 3},
-                      {"bitmaps", "1 to 2: for rows of up to 512, 1024 results in a narrow range", "1", 1, 2},
                       {"waits", "1: also small products wait for sizes, and are no graph", "by size", 1, 1}}},
       spgemm::binned_plans(settings));
 }

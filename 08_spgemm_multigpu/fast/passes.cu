@@ -151,9 +151,11 @@ void Passes<T, Ptr>::multiply(const Factors<T, Ptr>& f, Form form, RowList list,
       return multiply_in_block_tables(f, list, rules_.block_slots, rules_.block_warps, c, stream);
     case Form::warp_tables: return multiply_in_warp_tables(f, list, rules_.warp_slots, c, stream);
     case Form::small_tables: return multiply_in_warp_tables(f, list, rules_.warp_small_slots, c, stream);
+    case Form::narrow_long:
     case Form::narrow:
       return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns,
-                             rules_.narrow_results, c, stream);
+                             form == Form::narrow ? rules_.narrow_results : rules_.narrow_long_results, c,
+                             stream);
     case Form::merged: return multiply_merged(f, list, device_facts().sms, c, stream);
     case Form::copied_short: return multiply_copied(f, list, c, stream);
     case Form::band: return multiply_band(f, list, first_.data(), width_.data(), c, stream);
@@ -185,7 +187,6 @@ std::vector<Metric> Passes<T, Ptr>::metrics(double products, std::size_t in_a, s
       {"memory_bytes_at_least", NonZeros<T>::kBytes * (a + b + results) + 20.0 * (rows_ + 1.0), "B"},
       {"sorted", std::bit_width(static_cast<unsigned>(rules_.most_sorted / 16)) + 0.0, ""},
       {"tables", std::bit_width(static_cast<unsigned>(rules_.block_slots / 2048)) + 0.0, ""},
-      {"bitmaps", std::bit_width(static_cast<unsigned>(rules_.narrow_results / 512)) + 0.0, ""},
       {"waits", apart_ == 0 ? 1.0 : 0.0, ""},
       {"l2_bytes_at_least", NonZeros<T>::kBytes * products + 64.0 * a, "B"},
       {"gather_bytes_per_second",

@@ -21,6 +21,7 @@ enum class Form : unsigned char {
   large_tables,   ///< table_rows.cu: a block, the largest table that a block's shared memory holds
   block_tables,   ///< table_rows.cu: a block with one table
   merged,         ///< merged_rows.cu: a long row of B, and few products beside it; a block
+  narrow_long,    ///< the same for more results, so with fewer warps on an SM; numeric only
   narrow,         ///< narrow_rows.cu: a warp, a bitmap of the row's range of columns
   warp_tables,    ///< table_rows.cu: a warp with a table of its own
   small_tables,   ///< table_rows.cu, a smaller table
@@ -39,10 +40,10 @@ inline constexpr int kForms = static_cast<int>(Form::empty) + 1;
 
 /// The same names, in the same order, for results.
 inline constexpr std::array<const char*, kForms> kFormNames = {
-    "windows",      "ranked_spans", "ranked",    "small_ranked", "small_windows", "large_tables",
-    "block_tables", "merged",       "narrow",    "warp_tables",  "small_tables",  "sorted_256",
-    "sorted_128",   "sorted_64",    "sorted_32", "sorted_16",    "band",          "threads_32",
-    "threads_16",   "copied_short", "empty"};
+    "windows",      "ranked_spans", "ranked",       "small_ranked", "small_windows", "large_tables",
+    "block_tables", "merged",       "narrow_long",  "narrow",       "warp_tables",   "small_tables",
+    "sorted_256",   "sorted_128",   "sorted_64",    "sorted_32",    "sorted_16",     "band",
+    "threads_32",   "threads_16",   "copied_short", "empty"};
 
 /// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
 /// are for tests, which want every form on small matrices.
@@ -58,6 +59,7 @@ struct Rules {
   Index count_narrow_columns = 49152;   ///< the range of a row, counting; a multiple of 32
   Index narrow_columns = 16384;         ///< likewise, multiplying
   Index narrow_results = 512;           ///< likewise; at most 65535
+  Index narrow_long_results = 1024;     ///< likewise, in narrow_long
   Index narrow_columns_a_product = 32;  ///< multiplying: a wider range is not worth its bitmap
   Index warp_small_slots = 256;         ///< of the tables; half of them hold results
   Index warp_slots = 1024;
@@ -210,9 +212,10 @@ STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset 
                                        Index results, bool has_spans) {
   if (counted >= Form::sorted_256 || counted == Form::merged) return counted;
   const bool one_warp = counted != Form::windows;
-  if (one_warp && width / rules.narrow_columns_a_product <= products && width <= rules.narrow_columns &&
-      results <= rules.narrow_results)
-    return Form::narrow;
+  if (one_warp && width / rules.narrow_columns_a_product <= products && width <= rules.narrow_columns) {
+    if (results <= rules.narrow_results) return Form::narrow;
+    if (results <= rules.narrow_long_results) return Form::narrow_long;
+  }
   if (one_warp && results <= rules.warp_small_slots / 2) return Form::small_tables;
   if (one_warp && results <= rules.warp_slots / 2) return Form::warp_tables;
   const bool dense = width / rules.window_columns_a_result <= results;

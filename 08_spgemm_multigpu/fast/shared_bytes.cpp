@@ -34,6 +34,8 @@ Rules fitted_to_memory(Rules rules, SharedMemory shared) {
         multiply_narrow_bytes<T>(columns_of_warp, 0) > multiply_narrow_bytes<T>(0, results);
     more_columns ? columns_of_warp = columns_of_warp / 2 / 32 * 32 : results /= 2;
   }
+  fit(rules.narrow_long_results, 1, room,
+      [&](Index n) { return multiply_narrow_bytes<T>(columns_of_warp, n); });
   rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(of_two - kRankedStaticBytes));
   rules.ranked_small_bytes = std::min(rules.ranked_small_bytes, rules.ranked_bytes);
   rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);

@@ -175,13 +175,11 @@ Features matrix_features(const Csr<T>& a) {
   double squares = 0;
   for (Index i = 0; i < a.rows; ++i) squares += std::pow(static_cast<double>(a.row_nnz(i)) - mean, 2);
   const double of_mean = mean > 0 ? 1 / mean : 0;
-  const double bytes = (4.0 + sizeof(T)) * nnz + 4 * rows;
   return {{"mean_row", mean, ""},
-          {"longest", static_cast<double>(a.longest_row()) * of_mean, ""},
+          {"row_share", nnz > 0 ? static_cast<double>(a.longest_row()) * device.sms / nnz : 0, ""},
           {"deviation", std::sqrt(squares / rows) * of_mean, ""},
           {"nnz_an_sm", nnz / device.sms, ""},
           {"rows_an_sm", rows / device.sms, ""},
-          {"a_of_l2", bytes / static_cast<double>(device.l2_bytes), ""},
           {"fresh", fresh_share(a), ""},
           {"value_bytes", static_cast<double>(sizeof(T)), ""}};
 }

@@ -58,9 +58,10 @@ std::vector<Rules> parse_rules(std::string_view text, std::string_view file);
 /// Of the table nearest to this device: of the file that the variable STAGES_RULES names, or built in.
 Choice choose(Op op, const Features& features);
 
-/// What is counted of any matrix: its mean row, its longest one and the standard deviation of their lengths, as
-/// times the mean; `nnz_an_sm`, `rows_an_sm`; `a_of_l2`: bytes as CSR over those of L2; `fresh`: of 4,096
-/// non-zeros in turn, the part whose column none before them has, by a sample; `value_bytes`.
+/// What is counted of any matrix: its mean row; `row_share`: the longest row over `nnz_an_sm`, so whether one
+/// row keeps the device waiting; the standard deviation of rows' lengths, as times the mean; `nnz_an_sm`,
+/// `rows_an_sm`; `fresh`: of 4,096 non-zeros in turn, the part whose column none before them has, by a sample;
+/// `value_bytes`.
 template <class T>
 Features matrix_features(const Csr<T>& a);
 

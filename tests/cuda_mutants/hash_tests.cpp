@@ -228,7 +228,7 @@ TEST_F(HashParts, SmallMatricesComeToEveryForm) {
         if (metric.name.starts_with("rows_") || metric.name == "slots") rows[metric.name] += metric.value;
     }
   }
-  EXPECT_EQ(rows.size(), 23U + 3U + 6U);
+  EXPECT_EQ(rows.size(), 24U + 3U + 6U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 

@@ -78,7 +78,8 @@ inline constexpr Rules kNarrowRows{.most_by_threads = 0,
                                    .most_sorted = 16,
                                    .count_narrow_columns = 4096,
                                    .narrow_columns = 640,
-                                   .narrow_results = 40};
+                                   .narrow_results = 40,
+                                   .narrow_long_results = 80};
 
 /// Rows of a dozen entries of A are cut into sections of five, whatever rows of B they name.
 inline constexpr Rules kDenseRows{.long_dense_row = 8, .long_row_products = 1'000'000};

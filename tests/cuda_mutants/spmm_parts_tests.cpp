@@ -408,19 +408,16 @@ TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
 // What it chooses by: a matrix that fills tiles, one that does not, and rows too short for any.
 TEST(Tiles, AreSampled) {
   using namespace matrices;
-  const auto sample = [](const Matrix& a) { return spmm::sample_tiles(convert_values<float>(a)); };
-  EXPECT_EQ(sample(dense(32, 64)).filled, 1);
-  EXPECT_EQ(sample(dense(32, 64)).short_rows, 0);
-  EXPECT_EQ(sample(dense(24, 64)).filled, 0.75);       // the second band has 8 rows of 16
-  EXPECT_EQ(sample(dense(16 * 1000, 4)).filled, 0.5);  // tiles have 8 columns
-  EXPECT_EQ(sample(empty(35, 9)).filled, 0);
-  EXPECT_EQ(sample(empty(35, 9)).short_rows, 1);
-  EXPECT_EQ(sample(with_row_lengths(std::vector<Index>{3, 40, 40, 0})).short_rows, 0.5);
+  const auto busy = [](const Matrix& a) { return spmm::tiles_busy(convert_values<float>(a)); };
+  EXPECT_EQ(busy(dense(32, 128)), 1);
+  EXPECT_EQ(busy(dense(24, 128)), 0.75);  // the second band has 8 rows of 16
+  EXPECT_EQ(busy(dense(32, 48)), 0.5);    // six tiles count as twelve
+  EXPECT_EQ(busy(empty(35, 9)), 0);
+  EXPECT_EQ(busy(empty(0, 0)), 0);
   // 300 bands, of which 256 are looked at. In the last half rows are half as long, and tiles half as full.
-  std::vector<Index> lengths(16 * 300, 8);
-  for (std::size_t i = lengths.size() / 2; i < lengths.size(); ++i) lengths[i] = 4;
-  EXPECT_NEAR(sample(with_row_lengths(lengths)).filled, 0.75, 0.01);
-  EXPECT_EQ(sample(empty(0, 0)).short_rows, 0);
+  std::vector<Index> lengths(16 * 300, 96);
+  for (std::size_t i = lengths.size() / 2; i < lengths.size(); ++i) lengths[i] = 48;
+  EXPECT_NEAR(busy(with_row_lengths(lengths)), 0.75, 0.01);
 }
 
 }  // namespace
