@@ -126,42 +126,14 @@ __global__ void number_cuts(Share* share, const Offset* counts, const Offset* be
   totals->cut_rows = place.starts;
 }
 
-/// `is_in[b * shares + j]`: whether share j begins in band b of the columns.
-__global__ void find_bands(const Share* share, Index shares, const Index* col_idx, Index cols, Index bands,
-                           Index* is_in) {
-  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (j >= shares) return;
-  const Offset column = share[j].length > 0 ? col_idx[share[j].begin] & kColumnBits : 0;
-  const Offset band = column * bands / cols;
-  for (Index b = 0; b < bands; ++b) is_in[Offset{b} * shares + j] = b == band;
-}
-
-/// `place`: the prefix sums of is_in, which say where each share comes.
-__global__ void sort_by_band(const Share* share, Index shares, Index bands, const Index* is_in,
-                             const Index* place, Share* sorted) {
-  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (j >= shares) return;
-  for (Index b = 0; b < bands; ++b) {
-    if (is_in[Offset{b} * shares + j]) sorted[place[Offset{b} * shares + j]] = share[j];
-  }
-}
-
 /// Arrays that are needed only while the partition is made. Partition::bytes() counts them.
 struct Scratch {
   DeviceArray<Index> filled, place;
   DeviceArray<Offset> counts, counts_before;
-  DeviceArray<Index> is_in, band_place;
-  DeviceArray<Share> unsorted;
   DeviceArray<Totals> totals{1};
 
-  Scratch(std::size_t rows, std::size_t boundaries, std::size_t banded)
-      : filled(rows),
-        place(rows + 1),
-        counts(boundaries),
-        counts_before(boundaries + 1),
-        is_in(banded),
-        band_place(banded + 1),
-        unsorted(banded > 0 ? boundaries : 0) {}
+  Scratch(std::size_t rows, std::size_t boundaries)
+      : filled(rows), place(rows + 1), counts(boundaries), counts_before(boundaries + 1) {}
 };
 
 }  // namespace
@@ -174,8 +146,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   const auto nnz = static_cast<Offset>(a.col_idx.size());
   const auto shares = narrow<Index>((nnz + cut.share_size - 1) / cut.share_size, "the number of shares");
   const auto n = static_cast<std::size_t>(rows), boundaries = static_cast<std::size_t>(shares) + 1;
-  const Offset banded = cut.bands > 1 ? Offset{cut.bands} * shares : 0;
-  Scratch scratch(n, boundaries, static_cast<std::size_t>(banded));
+  Scratch scratch(n, boundaries);
   share_ = DeviceArray<Share>(boundaries);
   rows_ = DeviceArray<Index>(n + 1);
   empty_ = DeviceArray<Index>(n);
@@ -183,7 +154,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   chunk_ = DeviceArray<Index>(boundaries / kChunk + 1);
   PrefixSum<Index, Index> sum;
   PrefixSum<Offset, Offset> sum_of_cuts;
-  sum.reserve(std::max(Offset{rows}, banded));
+  sum.reserve(rows);
   sum_of_cuts.reserve(std::ssize(scratch.counts));
   const auto over = [&](Offset threads) {
     return LaunchConfig{.grid = blocks_for(threads, kBlock), .block = kBlock, .stream = stream};
@@ -196,10 +167,6 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   preload(list_rows);
   preload(place_shares<Ptr>);
   preload(number_cuts);
-  if (banded > 0) {
-    preload(find_bands);
-    preload(sort_by_band);
-  }
 
   const EventTimer timer;
   timer.start(stream);
@@ -211,14 +178,6 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   sum_of_cuts.run(scratch.counts.data(), scratch.counts_before.data(), std::ssize(scratch.counts), stream);
   launch(number_cuts, per_boundary, share_.data(), scratch.counts.data(), scratch.counts_before.data(),
          rows_.data(), shares, cut_row_.data(), chunk_.data(), scratch.totals.data());
-  if (banded > 0) {
-    std::swap(share_, scratch.unsorted);
-    launch(find_bands, per_boundary, scratch.unsorted.data(), shares, a.col_idx.data(), a.cols, cut.bands,
-           scratch.is_in.data());
-    sum.run(scratch.is_in.data(), scratch.band_place.data(), banded, stream);
-    launch(sort_by_band, per_boundary, scratch.unsorted.data(), shares, cut.bands, scratch.is_in.data(),
-           scratch.band_place.data(), share_.data());
-  }
   timer.stop(stream);
 
   Totals totals;
@@ -233,13 +192,12 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   slots_ = totals.slots;
 }
 
-double Partition::bytes(Index rows, Offset shares, Index bands) {
+double Partition::bytes(Index rows, Offset shares) {
   const double boundaries = static_cast<double>(shares) + 1, n = rows + 1.0;
   const double kept =
       boundaries * (sizeof(Share) + sizeof(CutRow) + 1.0 / kChunk * sizeof(Index)) + n * 2 * sizeof(Index);
   const double scratch = boundaries * 2 * sizeof(Offset) + n * 2 * sizeof(Index);
-  const double sorting = bands > 1 ? boundaries * (sizeof(Share) + 2.0 * bands * sizeof(Index)) : 0;
-  return kept + scratch + sorting;
+  return kept + scratch;
 }
 
 PartitionView Partition::view() const {

@@ -26,7 +26,6 @@ struct alignas(16) Share {
 struct Cut {
   Index share_size = 0;  ///< non-zeros; at least 1
   Index slack = 0;       ///< how far a boundary may move back to the beginning of its row
-  Index bands = 1;  ///< of columns: shares that begin in the first come first, then those of the second, ...
 };
 
 /// The slack that shares of so many non-zeros have, but for rules of `balanced`.
@@ -80,8 +79,8 @@ struct CutMatrix {
 /// beginning of that row. So rows of up to slack + 1 non-zeros are never cut, and a share holds no more than
 /// share_size + slack; it is empty if the boundary behind it has moved back to its own beginning.
 ///
-/// Each boundary finds its row by binary search over row_ptr; prefix sums number rows, slots and cut rows, and
-/// sort the shares by bands. No step goes through anything one by one.
+/// Each boundary finds its row by binary search over row_ptr; prefix sums number rows, slots and cut rows. No
+/// step goes through anything one by one.
 class Partition {
  public:
   Partition() = default;
@@ -93,8 +92,8 @@ class Partition {
   /// How many sums of parts of rows there are to be kept.
   Index slots() const { return slots_; }
   /// Bytes of device memory that making one takes at its peak, but for what prefix sums need, which is
-  /// little; `bands` as in Cut. For cost().
-  static double bytes(Index rows, Offset shares, Index bands);
+  /// little. For cost().
+  static double bytes(Index rows, Offset shares);
   /// What making it took on the device, allocation left out, and the loading of its kernels but for those of
   /// prefix sums; unknown on the executor.
   std::optional<double> seconds() const { return seconds_; }

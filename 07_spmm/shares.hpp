@@ -77,7 +77,7 @@ class SharePlan final : public RowMajorPlan<T> {
   static Cost cost(const SpmmProblem<T>& problem) {
     const Offset nnz = problem.a->nnz(), share = share_of(nnz, kLanesOfVectors);
     const Offset shares = (nnz + share - 1) / share;
-    return RowMajorPlan<T>::cost(problem).plus_memory(Partition::bytes(problem.a->rows, shares, 1) +
+    return RowMajorPlan<T>::cost(problem).plus_memory(Partition::bytes(problem.a->rows, shares) +
                                                       static_cast<double>(shares) * sizeof(T) *
                                                           (problem.n_cols + 3.0));
   }

@@ -24,8 +24,9 @@
 #   spmm_held_out  the same of SpMM, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48, 64 and 100. Both are left out
 #               unless they are named
 #   spmv_held_out  the same of SpMV. Left out unless it is named
-#   spmm        SpMM on the thirteen twins, for 32, 128 and 256 columns. Its parts: tools/spmm-study.sh; spmm:real takes the files in the
-#               directory STAGES_FILES. Left out unless it is named
+#   spmm        SpMM on the twins of step 7, and on some with a row that holds a fifth of all non-zeros, for 32, 128 and 256 columns. Most of
+#               the time goes into making the matrices. Left out unless it is named
+#   spmm_sweep  the kernels of the report "D3" with other values of its parameters, on two twins. Left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
 #   grade       the two exercises of step 5 graded, with and without their solutions, and six attacks of a student's file: five minutes,
@@ -41,7 +42,7 @@
 # are the same (tools/gpu-sources.sh). Exit code 0: this run was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm_held_out spmm_held_out_between spmm ladders grade counters"
+known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm_held_out spmm_held_out_between spmm spmm_sweep ladders grade counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -49,7 +50,7 @@ if [ "${1:-}" = --only ]; then
   shift 2
 fi
 for name in $wanted; do
-  case $name in d2:* | sanitizer:* | spmm:*) name=${name%%:*} ;; esac
+  case $name in d2:* | sanitizer:*) name=${name%%:*} ;; esac
   [[ " $known " == *" $name "* ]] || { echo "verify-gpu: there is no step '$name'; give some of ${known// /,}" >&2; exit 2; }
 done
 case ${1:-} in -*) echo "usage: tools/verify-gpu.sh [--only STEP,...] [MATRIX ...]" >&2; exit 2 ;; esac
@@ -282,8 +283,21 @@ spmm_held_out() {
 spmm_held_out spmm_held_out 16,32,128,256
 spmm_held_out spmm_held_out_between 8,20,48,64,100
 
-# shellcheck disable=SC2046  # a word a part
-wants spmm && step spmm tools/spmm-study.sh build/gpu/bin/stages "$out" $(parts spmm)
+# As the smaller ones of these were checked in full by the tests, what the timed runs leave is checked. thread_per_row takes seconds where
+# a row is long.
+if wants spmm; then
+  twins=()
+  for twin in arxiv collab ddi am youtube yelp wikikg2 ppa protein citation reddit products amazon \
+    arxiv,thin=2{,\,hub_share=0.2} collab,thin=3{,\,hub_share=0.2} am,thin=2{,\,hub_share=0.2} youtube,thin=2{,\,hub_share=0.2}; do twins+=(-m "gen:twin:$twin"); done
+  measure spmm 0.1 "${twins[@]}" --op spmm --n-cols 32,128,256 --filter '07_|vendor/cusparse_spmm' --max-work 1e13 --max-seconds 2 --check once
+fi
+if wants spmm_sweep; then
+  measure spmm_sweep 0.1 -m gen:twin:am -m gen:twin:arxiv --op spmm --n-cols 32,256 --max-work 1e13 --check once \
+    --filter '07_spmm/(thread_per_row|warp_per_row|split_rows|merged_short_rows|merged_after_sorting)$|vendor/cusparse_spmm' \
+    --set 07_spmm/warp_per_row:columns=1,2 --set 07_spmm/split_rows:chunk=32,64,128,256,512,1024,4096 \
+    --set 07_spmm/merged_short_rows:rows=1,2,4,8,16,32 --set 07_spmm/merged_short_rows:longest=1,2,3,4,8,16,32 \
+    --set 07_spmm/merged_after_sorting:longest=1,2,3,4,8,16,32
+fi
 
 # The rungs of steps 7 and 8. Of SpMM: short rows and a hub; a large hub and neighbours of equal length; a near-dense matrix; a mesh, all
 # rows alike; half of all elements, for tiles on tensor cores. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or

@@ -36,10 +36,6 @@
 //            that is more; if the share was chosen, or no row is longer, so far that none is cut that fits
 //   loads    8 of a lane; 4 on 4 lanes, and where the mean row has fewer than 16 non-zeros, since a batch in
 //            which rows end is added up one by one
-//   bands    1. Where rows are so long that a share passes over a small part of B, shares may be sorted by
-//            the band of columns in which they begin, and are shorter: what runs on an SM at a time then reads
-//            about the same part of B, and L1 holds more of it. (Where neighbouring rows ask for the same rows
-//            of B, short shares do that)
 //   packing  where all gathers together then ask for fewer lines of 128 bytes, by seven times those that B has
 //            or more. Copying a line moves 256 bytes, at 4.1 TB/s, in the time in which four or five lines come
 //            out of L2, at 9.2; but copying is a launch more, and measured it loses for 7 non-zeros a row (by 5
@@ -48,7 +44,7 @@
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
 // sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; a packed B once more, and its copy.
 // Memory: 40 bytes a share, 8 a row, a row of C for each share that cuts one, and the copy; in prepare 16 more
-// a share and 8 a row, and to sort by bands 32 a share and 8 a share and band.
+// a share and 8 a row.
 //
 // Sources: equal shares of non-zeros are those of D. Merrill and M. Garland ("Merge-based parallel sparse
 // matrix-vector multiplication", SC 2016), and for SpMM of C. Yang, A. Buluc and J. D. Owens ("Design
@@ -67,14 +63,11 @@ namespace {
 
 constexpr Index kTwoBatches = 16;  ///< non-zeros of a mean row
 constexpr double kLeastSaved = 7;  ///< lines for each line of B, with which a copy of B pays
-constexpr int kBandedSharesOfSm = 80;
 
 /// The columns of a strip.
 template <class T>
-Index strip_for(Index n_cols, Index bands) {
-  constexpr Index kLine = kLineBytes / sizeof(T);
-  const Index strip = n_cols <= 8 ? 8 : n_cols <= 16 ? 16 : n_cols <= 32 ? 32 : 2 * kLine;
-  return bands > 1 ? std::max(strip, kLine) : strip;
+Index strip_for(Index n_cols) {
+  return n_cols <= 8 ? 8 : n_cols <= 16 ? 16 : n_cols <= 32 ? 32 : 2 * kLineBytes / Index{sizeof(T)};
 }
 
 /// Whether a copy of B pays.
@@ -98,9 +91,6 @@ Index share_for(const SpmmProblem<T>& problem, const Granularity& g, const Resid
     return (static_cast<Index>(std::clamp(nonzeros, least, most)) + 7) / 8 * 8;
   };
   const auto nnz = static_cast<double>(problem.a->nnz());
-  if (g.cut.bands > 1)
-    return in_eights(nnz / (device.sms * kBandedSharesOfSm),
-                     g.strip * Index{sizeof(T)} > kLineBytes ? 64 : 16, 128);
   const double blocks = std::min<double>(residency.blocks, device.max_threads_per_sm / kSmallBlock);
   const double even = nnz / (2.0 * device.sms * residency.groups * blocks);
   const Index strips = (problem.n_cols + g.strip - 1) / g.strip;
@@ -116,8 +106,7 @@ Granularity granularity_of(const SpmmProblem<T>& problem, const ParameterValues&
   const bool single = chosen(values, "columns") == 1;
   const bool few = strip == 0 && !single && n_cols <= kVectorLength<T>;
   Granularity g;
-  g.cut.bands = std::max(1, chosen(values, "bands"));
-  g.strip = few ? kVectorLength<T> : strip > 0 ? strip : strip_for<T>(n_cols, g.cut.bands);
+  g.strip = few ? kVectorLength<T> : strip > 0 ? strip : strip_for<T>(n_cols);
   if (!single && packing_pays(problem, g.strip)) {
     g.packed = true;
     g.strip = std::max(8, pieces_of<T>(n_cols, g.strip).front().strip);  // 33 columns: 32 and 1
@@ -197,8 +186,8 @@ class Balanced final : public RowMajorPlan<T> {
     const double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
     const double packed =
         g.packed ? PackedB<T>::bytes(problem.a->cols, pieces_of<T>(problem.n_cols, g.strip)) : 0;
-    return RowMajorPlan<T>::cost(problem).plus_memory(Partition::bytes(problem.a->rows, shares, g.cut.bands) +
-                                                      slots + packed);
+    return RowMajorPlan<T>::cost(problem).plus_memory(Partition::bytes(problem.a->rows, shares) + slots +
+                                                      packed);
   }
 
   std::vector<Metric> metrics() const override {
@@ -209,7 +198,6 @@ class Balanced final : public RowMajorPlan<T> {
         {"share", static_cast<double>(g_.cut.share_size), ""},
         {"strip", static_cast<double>(g_.strip), ""},
         {"columns", g_.vectors ? vector : 1, ""},
-        {"bands", static_cast<double>(g_.cut.bands), ""},
         {"packed_bytes", packed_.bytes(), "B"},
         {"rows_cut", static_cast<double>(view.cut_rows), ""},
         {"rows_empty", static_cast<double>(view.empty_rows), ""},
@@ -301,8 +289,7 @@ void add_balanced(Registry& registry) {
                       {"strip", "columns of B that are done at once: 8, 16, 32, 64, 96 or 128",
                        "up to 32 as many as there are, else 256 bytes", 8, 128},
                       {"columns", "neighbouring columns that a lane takes at once",
-                       "16 bytes, where rows of B are aligned or packed", 1, 1},
-                      {"bands", "of columns, by which shares are sorted", "1", 1, 64}}});
+                       "16 bytes, where rows of B are aligned or packed", 1, 1}}});
 }
 
 }  // namespace stages::spmm

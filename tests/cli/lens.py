@@ -242,24 +242,12 @@ class Lens(Case):
 
 
 class Studies(Case):
-    def test_studies_say_what_they_want(self):
-        for study in ("d2-study", "spmm-study"):
-            for word, expected in (("--help", f"^usage: tools/{study}.sh .*\n$"),
-                                   ("no/such/stages", f"^{study}: there is no program no/such/stages; build it .*\n$")):
-                done = self.good(word, program=ROOT / "tools" / f"{study}.sh", cwd=self.directory, code=2)
-                self.assertEqual(done.stdout, "")
-                self.assertRegex(done.stderr, expected)
-
-    def test_real_matrices_are_those_that_are_there(self):
-        """The part `real` of spmm-study.sh: a record of its own, of the files in STAGES_FILES."""
-        study = [self.script("stages", 'echo "$*"\n'), self.directory, "real"]
-        call = lambda files, code: self.good(*study, program=ROOT / "tools/spmm-study.sh", code=code, env={"STAGES_FILES": str(files)})
-        call("", 2)
-        self.assertIn("STAGES_FILES names no directory with a file of the part 'real'", call(self.directory, 2).stderr)
-        self.write("wave.mtx.gz", "")
-        done = call(self.directory, 0)
-        self.assertRegex(done.stdout, f"^run -m {self.directory}/wave.mtx.gz --op spmm --n-cols 32,128,256 --filter .*tensor_tiles.* --json {self.directory}/spmm_real.json\n$")
-        self.assertIn("4elt.mtx.gz is not in STAGES_FILES", done.stderr)
+    def test_a_study_says_what_it_wants(self):
+        for word, expected in (("--help", "^usage: tools/d2-study.sh .*\n$"),
+                               ("no/such/stages", "^d2-study: there is no program no/such/stages; build it .*\n$")):
+            done = self.good(word, program=ROOT / "tools/d2-study.sh", cwd=self.directory, code=2)
+            self.assertEqual(done.stdout, "")
+            self.assertRegex(done.stderr, expected)
 
 
 if __name__ == "__main__":
