@@ -1,25 +1,18 @@
 // SpMV with the form that fits the matrix. No form wins everywhere, and what decides is known before the first
-// product: prepare looks at the features below, and goes by a tree that was fitted to measurements
+// product: prepare looks at features of the matrix, and goes by a tree that was fitted to measurements
 // (data/rules.txt).
 //
 // Input: any CSR matrix. Cost: that of the form taken, which the results name, and a pass over the rows.
 
 #include "05_cuda_csr/stage.hpp"
-#include "common/gpu/facts.hpp"
 #include "common/gpu/rules.hpp"
 
 namespace stages {
 
 void add_adaptive(Registry& registry) {
-  add_ruled<SpmvProblem>(registry,
-                         {.name = "05_cuda_csr/adaptive", .idea = "the form that fitted rules name"},
-                         "balanced", []<class T>(const SpmvProblem<T>& problem) {
-                           Features features = matrix_features(*problem.a);
-                           const double x_bytes = static_cast<double>(problem.a->cols) * sizeof(T);
-                           const auto shared = static_cast<double>(device_facts().shared_per_block_optin);
-                           features.push_back({"x_of_shared_memory", x_bytes / shared, ""});
-                           return features;
-                         });
+  add_ruled<SpmvProblem>(
+      registry, {.name = "05_cuda_csr/adaptive", .idea = "the form that fitted rules name"}, "balanced",
+      []<class T>(const SpmvProblem<T>& problem) { return matrix_features(*problem.a); });
 }
 
 }  // namespace stages

@@ -170,14 +170,20 @@ double fresh_share(const Csr<T>& a) {
 
 template <class T>
 Features matrix_features(const Csr<T>& a) {
+  constexpr Offset kNeighbours = 32;
   const DeviceFacts& device = device_facts();
-  const double nnz = static_cast<double>(a.nnz()), rows = std::max(1, a.rows), mean = nnz / rows;
-  double squares = 0;
-  for (Index i = 0; i < a.rows; ++i) squares += std::pow(static_cast<double>(a.row_nnz(i)) - mean, 2);
-  const double of_mean = mean > 0 ? 1 / mean : 0;
-  return {{"mean_row", mean, ""},
-          {"row_share", nnz > 0 ? static_cast<double>(a.longest_row()) * device.sms / nnz : 0, ""},
-          {"deviation", std::sqrt(squares / rows) * of_mean, ""},
+  const double nnz = std::max(1.0, static_cast<double>(a.nnz())), rows = std::max(1, a.rows);
+  Offset longest = 0, places = 0;
+  for (Offset first = 0; first < a.rows; first += kNeighbours) {
+    Offset of_these = 0;
+    for (Offset i = first; i < std::min(Offset{a.rows}, first + kNeighbours); ++i)
+      of_these = std::max(of_these, Offset{a.row_nnz(static_cast<Index>(i))});
+    longest = std::max(longest, of_these);
+    places += kNeighbours * of_these;
+  }
+  return {{"mean_row", nnz / rows, ""},
+          {"row_share", static_cast<double>(longest) * device.sms / nnz, ""},
+          {"padding", static_cast<double>(places) / nnz, ""},
           {"nnz_an_sm", nnz / device.sms, ""},
           {"rows_an_sm", rows / device.sms, ""},
           {"fresh", fresh_share(a), ""},

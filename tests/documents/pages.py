@@ -190,7 +190,7 @@ class Project:
         # Every word of the sources (but not of the test that makes names up), so that a name in a document can be looked up.
         self.words = {path.stem for path in files}
         for path in files:
-            if path.suffix in {".cpp", ".hpp", ".cu", ".cuh", ".in", ".py", ".sh", ".txt", ".cmake", ".js"} and path.parent.name != "documents":
+            if path.suffix in {".cpp", ".hpp", ".cu", ".cuh", ".in", ".py", ".sh", ".txt", ".tsv", ".cmake", ".js"} and path.parent.name != "documents":
                 self.words |= set(re.findall(r"\w+", path.read_text()))
         self.help = {}
         listed = json.loads(self.ask("list", "--json"))
