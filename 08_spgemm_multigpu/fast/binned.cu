@@ -177,10 +177,8 @@ class Binned final : public BinnedPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    const double unknown = std::numeric_limits<double>::quiet_NaN();
-    auto all = passes_.metrics(kept_.is_a ? unknown : static_cast<double>(products_),
-                               kept_.is_a ? kept_.entries.col_idx.size() : a_.entries(), b_.entries(),
-                               sizes_whole_, sizes_whole_);
+    const std::size_t in_a = kept_.is_a ? kept_.entries.col_idx.size() : a_.entries();
+    auto all = passes_.metrics(in_a + b_.entries(), sizes_whole_, sizes_whole_);
     all.push_back({"rows_dense", static_cast<double>(dense_.size()), ""});
     all.push_back({"rows_split", split_ ? static_cast<double>(split_->size()) : 0.0, ""});
     return all;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "08_spgemm_multigpu/fast/gather.hpp"
-
 namespace stages::spgemm {
 namespace {
 
@@ -177,20 +175,14 @@ Csr<T> Passes<T, Ptr>::fetch(const NonZeros<T>& entries) {
 }
 
 template <class T, class Ptr>
-std::vector<Metric> Passes<T, Ptr>::metrics(double products, std::size_t in_a, std::size_t in_b,
-                                            const RowsOfBins& sizes, const RowsOfBins& launched) const {
-  const auto a = static_cast<double>(in_a), b = static_cast<double>(in_b),
-             results = static_cast<double>(told().results);
+std::vector<Metric> Passes<T, Ptr>::metrics(std::size_t entries, const RowsOfBins& sizes,
+                                            const RowsOfBins& launched) const {
+  const double in_all = static_cast<double>(entries) + static_cast<double>(told().results);
   std::vector<Metric> all = {
-      {"results", results, ""},
-      {"products_a_result", products / std::max(results, 1.0), ""},
-      {"memory_bytes_at_least", NonZeros<T>::kBytes * (a + b + results) + 20.0 * (rows_ + 1.0), "B"},
+      {"memory_bytes_at_least", NonZeros<T>::kBytes * in_all + 20.0 * (rows_ + 1.0), "B"},
       {"sorted", std::bit_width(static_cast<unsigned>(rules_.most_sorted / 16)) + 0.0, ""},
       {"tables", std::bit_width(static_cast<unsigned>(rules_.block_slots / 2048)) + 0.0, ""},
-      {"waits", apart_ == 0 ? 1.0 : 0.0, ""},
-      {"l2_bytes_at_least", NonZeros<T>::kBytes * products + 64.0 * a, "B"},
-      {"gather_bytes_per_second",
-       gather_bytes_per_second().value_or(std::numeric_limits<double>::quiet_NaN()), "B"}};
+      {"waits", apart_ == 0 ? 1.0 : 0.0, ""}};
   RowsOfBins rows = {};
   for (std::size_t k = 0; k < sizes.size(); ++k)
     rows[static_cast<std::size_t>(form_of(static_cast<Form>(k), launched[k]))] += sizes[k];

@@ -88,11 +88,10 @@ class Passes {
   /// C on the host, from device memory.
   Csr<T> fetch(const NonZeros<T>& c);
 
-  /// Figures of a product of so many products, and so many non-zeros of A and B. Of each bin: how many rows it
-  /// has, and for how many it was launched.
+  /// Figures of a product with so many non-zeros of A and B. Of each bin: how many rows it has, and for how many
+  /// it was launched.
   using RowsOfBins = std::array<Index, kForms>;
-  std::vector<Metric> metrics(double products, std::size_t in_a, std::size_t in_b, const RowsOfBins& sizes,
-                              const RowsOfBins& launched) const;
+  std::vector<Metric> metrics(std::size_t entries, const RowsOfBins& sizes, const RowsOfBins& launched) const;
 
  private:
   Facts facts() {

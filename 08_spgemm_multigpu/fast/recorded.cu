@@ -65,8 +65,7 @@ class Recorded final : public HalvesPlan<T> {
       sizes[static_cast<std::size_t>(k)] = passes_.told().sizes[k];
       launched[static_cast<std::size_t>(k)] = most(static_cast<Form>(k));
     }
-    auto all = passes_.metrics(static_cast<double>(bounds_.products), a_.col_idx.size(), b_.col_idx.size(),
-                               sizes, launched);
+    auto all = passes_.metrics(a_.col_idx.size() + b_.col_idx.size(), sizes, launched);
     all.push_back({"rows_dense", static_cast<double>(dense_.size()), ""});
     all.push_back({"rows_split", 0, ""});
     return all;
