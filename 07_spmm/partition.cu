@@ -162,14 +162,6 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   const LaunchConfig per_boundary = over(Offset{shares} + 1);
 
   scratch.totals.zero(stream);
-  // CUB's kernels behind the prefix sums have no names here: a process's first cut loads them within its time.
-  preload(mark_rows<Ptr>);
-  preload(list_rows);
-  preload(place_shares<Ptr>);
-  preload(number_cuts);
-
-  const EventTimer timer;
-  timer.start(stream);
   launch(mark_rows<Ptr>, over(rows), row_ptr, rows, a.col_idx.data(), scratch.filled.data());
   sum.run(scratch.filled.data(), scratch.place.data(), rows, stream);
   launch(list_rows, over(Offset{rows} + 1), scratch.place.data(), rows, rows_.data(), empty_.data());
@@ -178,12 +170,10 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   sum_of_cuts.run(scratch.counts.data(), scratch.counts_before.data(), std::ssize(scratch.counts), stream);
   launch(number_cuts, per_boundary, share_.data(), scratch.counts.data(), scratch.counts_before.data(),
          rows_.data(), shares, cut_row_.data(), chunk_.data(), scratch.totals.data());
-  timer.stop(stream);
 
   Totals totals;
   scratch.totals.download({&totals, 1}, stream);
   STAGES_CUDA(cudaStreamSynchronize(stream));
-  seconds_ = timer.seconds();
   shares_ = static_cast<unsigned>(shares);
   empty_rows_ = static_cast<unsigned>(rows - totals.filled_rows);
   cut_rows_ = static_cast<unsigned>(totals.cut_rows);

@@ -3,7 +3,6 @@
 // device in prepare: equal shares of non-zeros, and what it takes to know rows without row pointers.
 
 #include <algorithm>
-#include <optional>
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
@@ -94,19 +93,42 @@ class Partition {
   /// Bytes of device memory that making one takes at its peak, but for what prefix sums need, which is
   /// little. For cost().
   static double bytes(Index rows, Offset shares);
-  /// What making it took on the device, allocation left out, and the loading of its kernels but for those of
-  /// prefix sums; unknown on the executor.
-  std::optional<double> seconds() const { return seconds_; }
 
  private:
   unsigned shares_ = 0, empty_rows_ = 0, cut_rows_ = 0, long_rows_ = 0, hub_rows_ = 0;
   Index slots_ = 0;
-  std::optional<double> seconds_;
   DeviceArray<Share> share_;
   DeviceArray<Index> rows_;
   DeviceArray<Index> empty_;
   DeviceArray<CutRow> cut_row_;
   DeviceArray<Index> chunk_;
+};
+
+/// A matrix in shares on the device, and slots for products with so many columns.
+template <class T>
+class DeviceShares {
+ public:
+  DeviceShares(const Csr<T>& matrix, Index n_cols, const Cut& cut, cudaStream_t stream)
+      : matrix_(to_device(matrix)) {
+    std::visit(
+        [&](auto& a) {
+          partition_ = Partition(a, cut, stream);
+          a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
+          // Whole vectors, of floats or doubles.
+          const Index ld = narrow<Index>((Offset{n_cols} + 3) / 4 * 4, "a row of slots");
+          slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld));
+          view_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};
+        },
+        matrix_);
+  }
+
+  const CutMatrix<T>& view() const { return view_; }
+
+ private:
+  AnyDeviceCsr<T> matrix_;  ///< without its row pointers
+  Partition partition_;
+  DeviceArray<T> slots_;  ///< sums of parts of rows, which every product writes anew
+  CutMatrix<T> view_;
 };
 
 }  // namespace stages::spmm

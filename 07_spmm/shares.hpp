@@ -60,19 +60,7 @@ class SharePlan final : public RowMajorPlan<T> {
       : RowMajorPlan<T>(problem, exec),
         lanes_(group == Group::warp || !rows_are_aligned<T>(ld_of_b(problem)) ? 32 : kLanesOfVectors),
         share_(share > 0 ? share : share_of(problem.a->nnz(), lanes_)),
-        matrix_(to_device(*problem.a)) {
-    std::visit(
-        [&](auto& a) {
-          partition_ = Partition(a, {.share_size = share_, .slack = usual_slack(share_)}, this->stream());
-          a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
-          const auto slots = static_cast<std::size_t>(partition_.slots());
-          // Whole vectors, of floats or doubles.
-          const Index ld = narrow<Index>((Offset{problem.n_cols} + 3) / 4 * 4, "a row of slots");
-          slots_ = DeviceArray<T>(slots * static_cast<std::size_t>(ld));
-          cut_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};
-        },
-        matrix_);
-  }
+        a_(*problem.a, problem.n_cols, {.share_size = share_, .slack = usual_slack(share_)}, this->stream()) {}
 
   static Cost cost(const SpmmProblem<T>& problem) {
     const Offset nnz = problem.a->nnz(), share = share_of(nnz, kLanesOfVectors);
@@ -83,26 +71,24 @@ class SharePlan final : public RowMajorPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    return {{"shares", static_cast<double>(cut_.partition.shares), ""},
+    const PartitionView& view = a_.view().partition;
+    return {{"shares", static_cast<double>(view.shares), ""},
             {"share_nonzeros", static_cast<double>(share_), ""},
-            {"rows_cut", static_cast<double>(cut_.partition.cut_rows), ""},
-            {"rows_empty", static_cast<double>(cut_.partition.empty_rows), ""}};
+            {"rows_cut", static_cast<double>(view.cut_rows), ""},
+            {"rows_empty", static_cast<double>(view.empty_rows), ""}};
   }
 
  private:
   static constexpr unsigned kLanesOfVectors = 32 / kVectorLength<T>;
 
   void multiply(const SpmmArgs<T>& product) override {
-    Multiply{}(cut_, product, lanes_, this->stream());
-    finish_cut_and_empty_rows(cut_, product, this->stream());
+    Multiply{}(a_.view(), product, lanes_, this->stream());
+    finish_cut_and_empty_rows(a_.view(), product, this->stream());
   }
 
   unsigned lanes_;  ///< of a group
   Index share_;
-  AnyDeviceCsr<T> matrix_;  ///< without its row pointers
-  Partition partition_;
-  DeviceArray<T> slots_;  ///< partial sums, which every product writes anew
-  CutMatrix<T> cut_;
+  DeviceShares<T> a_;
 };
 
 /// Registers an entry, and what launches its kernel: `multiply` as above.

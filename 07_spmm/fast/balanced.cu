@@ -26,7 +26,7 @@
 //                                nor packed, the last strip takes them along, three columns a lane in place of
 //                                two
 //
-// What parameters leave open follows from sizes:
+// What follows from sizes:
 //
 //   strip    8, 16 or 32 columns if there are no more; else 256 bytes (64 floats)
 //   share    half of what a group would get if the device took all non-zeros at once, so that there are two
@@ -52,7 +52,6 @@
 // segmented sums' (G. E. Blelloch, M. A. Heroux and M. Zagha, CMU-CS-93-173).
 
 #include <algorithm>
-#include <limits>
 
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/fast/packed_b.hpp"
@@ -73,8 +72,8 @@ Index strip_for(Index n_cols) {
 /// Whether a copy of B pays.
 template <class T>
 bool packing_pays(const SpmmProblem<T>& problem, Index strip) {
-  if (!can_pack<T>(strip)) return false;
   constexpr Index kLine = kLineBytes / sizeof(T);
+  if (strip < kLine) return false;
   const Offset ld = ld_of_b(problem);
   const Index at_once = rows_are_aligned<T>(ld) ? strip : Index{kWarp};
   const double saved = lines_as_it_lies(problem.n_cols, ld, at_once, kLine) -
@@ -98,23 +97,19 @@ Index share_for(const SpmmProblem<T>& problem, const Granularity& g, const Resid
   return in_eights(even, even * strips < 6 ? 16 : 32, lanes == 4 ? 32 : lanes == 8 ? 128 : 256);
 }
 
-/// By the values chosen, and the rules above. The share is 0 if there are no such strips.
+/// By the share chosen, and the rules above.
 template <class T>
 Granularity granularity_of(const SpmmProblem<T>& problem, const ParameterValues& values) {
   const Csr<T>& a = *problem.a;
-  const Index n_cols = problem.n_cols, strip = chosen(values, "strip"), share = chosen(values, "share");
-  const bool single = chosen(values, "columns") == 1;
-  const bool few = strip == 0 && !single && n_cols <= kVectorLength<T>;
+  const Index n_cols = problem.n_cols, share = chosen(values, "share");
+  const bool few = n_cols <= kVectorLength<T>;
   Granularity g;
-  g.strip = few ? kVectorLength<T> : strip > 0 ? strip : strip_for<T>(n_cols);
-  if (!single && packing_pays(problem, g.strip)) {
-    g.packed = true;
-    g.strip = std::max(8, pieces_of<T>(n_cols, g.strip).front().strip);  // 33 columns: 32 and 1
-  }
-  g.vectors = !single && (g.packed || rows_are_aligned<T>(ld_of_b(problem)));
+  g.strip = few ? kVectorLength<T> : strip_for<T>(n_cols);
+  g.packed = packing_pays(problem, g.strip);
+  if (g.packed) g.strip = std::max(8, pieces_of<T>(n_cols, g.strip).front().strip);  // 33 columns: 32 and 1
+  g.vectors = g.packed || rows_are_aligned<T>(ld_of_b(problem));
   g.loads = a.nnz() < Offset{kTwoBatches} * a.rows ? 4 : 8;
   const Residency residency = few ? kResidencyOfFewColumns : residency_of_strips<T>(g);
-  if (residency.groups == 0) return g;
   Cut& cut = g.cut;
   cut.share_size = share > 0 ? share : share_for(problem, g, residency);
   const bool fit = share > 0 || a.longest_row() <= cut.share_size;
@@ -152,32 +147,12 @@ template <class T>
 class Balanced final : public RowMajorPlan<T> {
  public:
   Balanced(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
-      : RowMajorPlan<T>(problem, exec), g_(granularity_of(problem, values)), a_(to_device(*problem.a)) {
-    std::visit(
-        [&](auto& a) {
-          partition_ = Partition(a, g_.cut, this->stream());
-          a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
-          constexpr Offset kVector = kVectorLength<T>;
-          const auto ld =
-              narrow<Index>((Offset{problem.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
-          slots_ =
-              DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld));
-          cut_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};
-        },
-        a_);
-    arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(cut_.partition, problem.n_cols));
+      : RowMajorPlan<T>(problem, exec),
+        g_(granularity_of(problem, values)),
+        a_(*problem.a, problem.n_cols, g_.cut, this->stream()),
+        arrived_(counters_of_cut_rows(a_.view().partition, problem.n_cols)) {
     arrived_.fill_bytes(0, this->stream());
     if (g_.packed) packed_ = PackedB<T>(problem.a->cols, pieces_of<T>(problem.n_cols, g_.strip));
-  }
-
-  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec,
-                                           const ParameterValues& values) {
-    if (auto why = RowMajorPlan<T>::refuse(problem, exec)) return why;
-    const Index strip = chosen(values, "strip");  // without it there is a form for all
-    if (strip == 0 || granularity_of(problem, values).cut.share_size > 0) return std::nullopt;
-    return fmt::format(
-        "has no strips of {} columns here: {}", strip,
-        "with vectors there are 8, 16, 32 and, of floats, 64 and 128; else 8, 16, 32, 64 and 96");
   }
 
   static Cost cost(const SpmmProblem<T>& problem, const ParameterValues& values) {
@@ -191,19 +166,13 @@ class Balanced final : public RowMajorPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    const PartitionView& view = cut_.partition;
-    const double vector = g_.strip == 8 ? 2 : kVectorLength<T>;
-    return {
-        {"shares", static_cast<double>(view.shares), ""},
-        {"share", static_cast<double>(g_.cut.share_size), ""},
-        {"strip", static_cast<double>(g_.strip), ""},
-        {"columns", g_.vectors ? vector : 1, ""},
-        {"packed_bytes", packed_.bytes(), "B"},
-        {"rows_cut", static_cast<double>(view.cut_rows), ""},
-        {"rows_empty", static_cast<double>(view.empty_rows), ""},
-        {"partition_seconds", partition_.seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"},
-        {"strict_floor_bytes", strict_floor_bytes(), "B"},
-        {"gathered_bytes", sizeof(T) * static_cast<double>(this->a().nnz()) * this->problem().n_cols, "B"}};
+    const PartitionView& view = a_.view().partition;
+    return {{"shares", static_cast<double>(view.shares), ""},
+            {"share", static_cast<double>(g_.cut.share_size), ""},
+            {"strip", static_cast<double>(g_.strip), ""},
+            {"packed_bytes", packed_.bytes(), "B"},
+            {"rows_cut", static_cast<double>(view.cut_rows), ""},
+            {"rows_empty", static_cast<double>(view.empty_rows), ""}};
   }
 
  private:
@@ -211,7 +180,7 @@ class Balanced final : public RowMajorPlan<T> {
   // slots, and each waits for the one before it, so that the last, which adds up the slots, has waited for all.
   // The first waits in the ordinary way for whatever made B and C, and so do all others through it.
   void multiply(const SpmmArgs<T>& product) override {
-    const Work<T> work{cut_, product};
+    const Work<T> work{a_.view(), product};
     g_.packed ? multiply_packed(work) : multiply_as_it_lies(work);
     add_cut_rows(work, arrived_.data(), this->stream());
   }
@@ -256,23 +225,8 @@ class Balanced final : public RowMajorPlan<T> {
     }
   }
 
-  /// A with 8 bytes a row pointer, the rows of B that are used, and C, once each (C twice where beta asks for
-  /// the old one): no product of matrices in these formats moves less.
-  double strict_floor_bytes() const {
-    const Csr<T>& a = this->a();
-    std::vector<bool> used(static_cast<std::size_t>(a.cols));
-    for (const Index column : a.col_idx) used[static_cast<std::size_t>(column)] = true;
-    const double rows_of_b = static_cast<double>(std::count(used.begin(), used.end(), true));
-    const double n = this->problem().n_cols, c_passes = this->problem().beta == T{0} ? 1 : 2;
-    return (4.0 + sizeof(T)) * static_cast<double>(a.nnz()) + 8 * (a.rows + 1.0) +
-           sizeof(T) * n * (rows_of_b + c_passes * a.rows);
-  }
-
   Granularity g_;
-  AnyDeviceCsr<T> a_;  ///< without its row pointers
-  Partition partition_;
-  DeviceArray<T> slots_;  ///< sums of parts of rows, which every product writes anew
-  CutMatrix<T> cut_;
+  DeviceShares<T> a_;
   DeviceArray<unsigned> arrived_;  ///< counters for add_cut_rows(); 0 between products
   PackedB<T> packed_;              ///< which every product writes anew
 };
@@ -285,11 +239,7 @@ void add_balanced(Registry& registry) {
        .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order",
        .previous = "strips",
        .parameters = {{"share", "non-zeros of a share; no row is cut that is no longer",
-                       "two for each group of lanes that the device has room for; 16 to 256", 1, 1 << 20},
-                      {"strip", "columns of B that are done at once: 8, 16, 32, 64, 96 or 128",
-                       "up to 32 as many as there are, else 256 bytes", 8, 128},
-                      {"columns", "neighbouring columns that a lane takes at once",
-                       "16 bytes, where rows of B are aligned or packed", 1, 1}}});
+                       "two for each group of lanes that the device has room for; 16 to 256", 1, 1 << 20}}});
 }
 
 }  // namespace stages::spmm

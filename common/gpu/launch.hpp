@@ -82,14 +82,6 @@ void launch(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
 #endif
 }
 
-/// Loads `kernel` onto the device. CUDA otherwise does so at its first launch in the process, which then
-/// takes longer than many kernels run: this is for code that times a single launch.
-template <class... P>
-void preload(void (*kernel)(P...), std::source_location where = std::source_location::current()) {
-  cudaFuncAttributes attributes = {};  // which cannot be told before the kernel is loaded
-  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", where);
-}
-
 /// What a kernel of the current device was allowed until now, by note_allowed_shared_bytes().
 std::size_t allowed_shared_bytes(const void* kernel);
 void note_allowed_shared_bytes(const void* kernel, std::size_t bytes);
