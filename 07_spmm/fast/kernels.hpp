@@ -80,7 +80,6 @@ struct Columns {
   bool early = false;
 };
 
-/// No groups: there is no such form.
 template <class T>
 Residency residency_of_strips(const Granularity& g);
 

@@ -42,13 +42,6 @@ std::vector<Piece> pieces_of(Index n_cols, Index strip) {
   return pieces_of(n_cols, strip, kLineBytes / kSize, kSectorBytes / kSize);
 }
 
-/// Whether there are pieces for strips of so many columns of T.
-template <class T>
-bool can_pack(Index strip) {
-  constexpr Index kLine = kLineBytes / sizeof(T);
-  return strip == kLine || strip == 2 * kLine;
-}
-
 /// How many lines a non-zero asks for, its row of B being packed.
 double lines_packed(std::span<const Piece> pieces, Index line);
 

@@ -54,12 +54,12 @@ struct StripForm {
                                             : kLanes == 16 ? kFirstBatch * 0x00010001u
                                                            : kFirstBatch;
   /// Whether a packed B may have dealt it the columns (packed_b.hpp).
-  static constexpr bool kMayBeDealt = kVector > 1 && kRepeats == 1 && kStrip >= kVectorStrip;
+  static constexpr bool kMayBeDealt = kVector > 1 && kStrip >= kVectorStrip;
   static_assert(kLanes % kAhead == 0 && kLanes >= 4);
 };
 
-/// Calls `go` with the StripForm of `g`, if there is one. Without vectors a lane has one column, two or three,
-/// which lie 32 apart.
+/// Calls `go` with the StripForm of `g`. Without vectors a lane has one column, two or three, which lie 32
+/// apart.
 template <class T, class Go>
 void with_form(const Granularity& g, Go&& go) {
   constexpr unsigned kVector = kVectorLength<T>;
@@ -68,13 +68,14 @@ void with_form(const Granularity& g, Go&& go) {
     if (g.strip == 16) go(StripForm<T, 16, 1, 1, 8>{});
     if (g.strip == 32) go(StripForm<T, 32, 1, 1, 8>{});
     if (g.strip == 64) go(StripForm<T, 32, 1, 2, 8>{});
-    if (g.strip == 96) go(StripForm<T, 32, 1, 3, 4>{});
+    if constexpr (kVector == 4) {
+      if (g.strip == 96) go(StripForm<T, 32, 1, 3, 4>{});
+    }
     return;
   }
   if (g.strip == 8) go(StripForm<T, 4, 2, 1, 4>{});
   if constexpr (kVector == 4) {
     if (g.strip == 16) go(StripForm<T, 4, kVector, 1, 4>{});
-    if (g.strip == 128) go(StripForm<T, 16, kVector, 2, 4>{});
   }
   if (g.strip == 8 * kVectorLength<T>)
     g.loads == 4 ? go(StripForm<T, 8, kVector, 1, 4>{}) : go(StripForm<T, 8, kVector, 1, 8>{});

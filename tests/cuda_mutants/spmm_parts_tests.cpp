@@ -70,22 +70,17 @@ Registry with_values(const std::vector<std::string>& settings) {
   return registry;
 }
 
-/// For this product: by whether its rows of B are aligned to 16 bytes the fast entries have other forms.
+/// For this product: whole_rows wants rows of B that are aligned to 16 bytes, and longer.
 template <class T>
 Registry with_small_parts(const SpmmProblem<T>& problem) {
-  constexpr Index kVector = spmm::kVectorLength<T>;
-  std::vector<std::string> settings = {"balanced:share=7,33,strip=8,16,32",
-                                       "balanced:share=7,strip=8,16,32,64,96,columns=1",
-                                       "balanced:share=1,strip=32",
-                                       "balanced:share=9,130",
+  std::vector<std::string> settings = {"balanced:share=1,7,9,33,130",
                                        "warp_per_row:columns=1,2",
                                        "split_rows:chunk=1,32,columns=1,2",
                                        "merged_short_rows:rows=1,3,32,chunk=33",
                                        "merged_after_sorting:longest=10,32,chunk=33,columns=1,2",
                                        "merged_short_rows:rows=3,longest=1,10,chunk=33,columns=1,2"};
-  const bool aligned = spmm::rows_are_aligned<T>(spmm::ld_of_b(problem));
-  if (aligned && kVector == 4) settings.emplace_back("balanced:share=7,33,strip=64,128");
-  if (aligned && problem.n_cols > kVector) settings.emplace_back("whole_rows:order=1,2,lanes=8,16");
+  if (spmm::rows_are_aligned<T>(spmm::ld_of_b(problem)) && problem.n_cols > spmm::kVectorLength<T>)
+    settings.emplace_back("whole_rows:order=1,2,lanes=8,16");
   Registry registry = with_values(settings);
   for (const Index share : {7, 33}) {
     spmm::add_equal_shares(registry, fmt::format("equal_shares,share={}", share), share);
@@ -219,10 +214,17 @@ TEST(RowOrder, ByLengthHasTheLongestFirstAndKeepsEquals) {
   EXPECT_EQ(spmm::length_order(row_ptr), (std::vector<Index>{2, 0, 3, 1, 4}));
 }
 
-TEST_F(SmallParts, ColumnsBesideAWideStripHaveAForm) {
-  const Registry registry = with_values({"balanced:share=7,strip=128"});
-  for (const Index beside : {4, 12, 32, 36, 40, 64, 68})
-    expect_good(registry, product<float>(cut_rows(), 128 + beside));
+/// Strips of all widths, alone and beside wider ones, with and without vectors, in batches of 4 and of 8.
+TEST_F(SmallParts, OfEveryStrip) {
+  const Registry registry = with_values({"balanced:share=7"});
+  for_both_types([&]<class T>(T) {
+    for (const Matrix& a : {cut_rows(), hub_row()}) {
+      for (const Index n_cols : {7, 8, 12, 13, 20, 23, 41, 65, 68, 74, 80, 100}) {
+        expect_good(registry, product<T>(a, n_cols, T(2.5), -1));
+        expect_good(registry, product<T>(a, n_cols, 0, 3));
+      }
+    }
+  });
 }
 
 /// Blocks, long rows of groups, warps, short ones and empty ones.
@@ -233,23 +235,16 @@ TEST_F(WholeRows, OfAllKindsAtOnce) {
                 product<float>(matrices::with_row_lengths(lengths), n_cols));
 }
 
-TEST_F(SmallParts, AFormThatThereIsNotIsRefused) {
+TEST_F(WholeRows, RefuseWhatTheyCannotTake) {
   GpuExec exec;
-  const auto refusal = [&]<class T>(T, const char* setting, Index n_cols) {
-    const auto problem = product<T>(matrices::dense(3, 3), n_cols);
-    const auto offer = step_7().find(setting).on<SpmmProblem<T>>().look(problem, exec);
+  const auto refusal = [&](const char* setting, Index n_cols) {
+    const auto problem = product<float>(matrices::dense(3, 3), n_cols);
+    const auto offer = step_7().find(setting).on<SpmmProblem<float>>().look(problem, exec);
     return offer.refuse(problem, exec).value_or("");
   };
-  for (const Index n_cols : {7, 8}) {
-    EXPECT_TRUE(has(refusal(1.0f, "07_spmm/balanced:strip=24", n_cols), "has no strips of 24 columns here"));
-    EXPECT_EQ(refusal(1.0f, "07_spmm/balanced:strip=64", n_cols), "");
-    EXPECT_NE(refusal(1.0, "07_spmm/balanced:strip=128", n_cols), "");
-    EXPECT_EQ(refusal(1.0f, "07_spmm/balanced:strip=128", n_cols).empty(), n_cols == 8);
-    EXPECT_EQ(refusal(1.0f, "07_spmm/balanced:strip=96", n_cols).empty(), n_cols == 7);
-  }
-  EXPECT_TRUE(has(refusal(1.0f, "07_spmm/whole_rows:lanes=12", 8), "has no groups of 12 lanes"));
-  EXPECT_TRUE(has(refusal(1.0f, "07_spmm/whole_rows", 4), "these have 4 columns and lie 4 apart"));
-  EXPECT_TRUE(has(refusal(1.0f, "07_spmm/whole_rows", 33), "these have 33 columns and lie 33 apart"));
+  EXPECT_TRUE(has(refusal("07_spmm/whole_rows:lanes=12", 8), "has no groups of 12 lanes"));
+  EXPECT_TRUE(has(refusal("07_spmm/whole_rows", 4), "these have 4 columns and lie 4 apart"));
+  EXPECT_TRUE(has(refusal("07_spmm/whole_rows", 33), "these have 33 columns and lie 33 apart"));
 }
 
 TEST_F(SmallParts, WhatExceedsAnIndexIsRefused) {
