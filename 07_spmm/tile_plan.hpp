@@ -138,17 +138,13 @@ class TilePlan : public RowMajorPlan<T> {
   /// The bands, a block of each strip of columns for each.
   virtual void multiply_bands(const TiledMatrix<T>& a, const SpmmArgs<T>& product, const dim3& blocks) = 0;
 
-  /// The blocks that multiply_bands() will get.
-  dim3 blocks_of_bands() const { return {blocks_for(tiles_.view().bands, 1), strips()}; }
-
  private:
-  unsigned strips() const { return std::min(kMostStrips, blocks_for(this->problem().n_cols, kTileStrip)); }
-
   void multiply(const SpmmArgs<T>& product) final {
     const TiledMatrix<T> a = tiles_.view();
-    multiply_bands(a, product, blocks_of_bands());
+    const unsigned strips = std::min(kMostStrips, blocks_for(product.n_cols, kTileStrip));
+    multiply_bands(a, product, {blocks_for(a.bands, 1), strips});
     launch(multiply_short_rows<T>,
-           {.grid = {blocks_for(a.n_short, kShortRowsOfBlock), strips()},
+           {.grid = {blocks_for(a.n_short, kShortRowsOfBlock), strips},
             .block = kShortRowsOfBlock * kLanesOfTile,
             .stream = this->stream()},
            a, product);

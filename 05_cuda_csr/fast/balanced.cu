@@ -356,8 +356,6 @@ class DeviceChunks {
             arrived_.data(),
             partial_.data()};
   }
-  std::size_t chunk_count() const { return chunks_.size(); }
-  std::size_t hub_count() const { return hubs_.size(); }
 
  private:
   DeviceChunks(const Csr<T>& a, const Cut<Ptr>& cut)
@@ -393,15 +391,6 @@ class Balanced final : public DeviceSpmvPlan<T> {
     const double chunks = 2 * (static_cast<double>(a.nnz()) + empty) / kChunk;
     return problem_cost(problem).plus_memory(device_csr_bytes(a) + (sizeof(Index) + sizeof(T)) * empty +
                                              (32.0 + sizeof(RowEnds) * kWarp) * chunks);
-  }
-
-  std::vector<Metric> metrics() const override {
-    return std::visit(
-        [](const auto& a) -> std::vector<Metric> {
-          return {{"chunks", static_cast<double>(a.chunk_count()), ""},
-                  {"rows_in_several_chunks", static_cast<double>(a.hub_count()), ""}};
-        },
-        matrix_);
   }
 
  protected:

@@ -297,7 +297,6 @@ class DeviceSlices {
             beyond_.data(),
             values_.data()};
   }
-  std::size_t bytes() const { return beyond_.bytes() + values_.bytes() + least_.bytes(); }
 
  private:
   Index rows_;
@@ -336,14 +335,7 @@ class Sliced final : public DeviceSpmvPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    const double bytes = std::visit([](const auto& a) { return static_cast<double>(a.bytes()); }, matrix_);
-    return {{"spread", std::bit_width(static_cast<unsigned>(dealt_.rows())) + 0.0, ""},
-            {"bits_a_column",
-             matrix_.index() == 0   ? 8.0
-             : matrix_.index() == 1 ? 16.0
-                                    : 32.0,
-             ""},
-            {"matrix_bytes", bytes, "B"}};
+    return {{"spread", std::bit_width(static_cast<unsigned>(dealt_.rows())) + 0.0, ""}};
   }
 
  protected:

@@ -73,12 +73,6 @@ class DenseTiles final : public TilePlan<T> {
  public:
   using TilePlan<T>::TilePlan;
 
-  std::vector<Metric> metrics() const override {
-    std::vector<Metric> out = TilePlan<T>::metrics();
-    out.push_back({"warps_of_block", static_cast<double>(warps_of(this->blocks_of_bands())), ""});
-    return out;
-  }
-
  private:
   static Offset warps_of(const dim3& blocks) {
     Offset warps = 4;
