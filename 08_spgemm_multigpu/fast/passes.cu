@@ -6,14 +6,6 @@
 #include <bit>
 
 namespace stages::spgemm {
-namespace {
-
-/// What a row of that form has at most.
-Index most_products(Form form) {
-  return form == Form::sorted_256 ? 256 : form == Form::sorted_128 ? 128 : 64;
-}
-
-}  // namespace
 
 template <class T, class Ptr>
 Passes<T, Ptr>::Passes(GpuExec& exec, Index rows, Index cols, bool apart)
@@ -117,11 +109,6 @@ void Passes<T, Ptr>::count(const Factors<T, Ptr>& factors, Form form, RowList li
     case Form::band: return count_band(f, list, first_.data(), counts, stream);
     case Form::threads_32:
     case Form::threads_16: return count_by_threads(f, list, form, counts, stream);
-    case Form::sorted_256:
-    case Form::sorted_128:
-    case Form::sorted_64:
-      if (rules_.sorts_to_count) return count_sorted(f, list, form, counts, stream);
-      return count_in_warp_tables(f, list, 2 * most_products(form), counts, stream);
     default: return count_sorted(f, list, form, counts, stream);
   }
 }

@@ -98,7 +98,6 @@ struct Rules {
   Offset products_a_word_entry = 4;    ///< and so many for each non-zero of B
   Index most_word_row = 4096;          ///< the longest row of B: a warp makes a row's words
   Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
-  bool sorts_to_count = true;    ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
 
 /// The range of a row whose columns are bits of a word.

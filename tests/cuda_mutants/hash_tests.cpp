@@ -27,10 +27,7 @@ Registry with_small_parts() {
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     Rules in_one_bitmap = spans();
     in_one_bitmap.bitmap_columns = Rules{}.bitmap_columns;
-    Rules by_hashing;  // short rows are counted in hash tables
-    by_hashing.sorts_to_count = false;
     add_binned(registry, "wide_pointers", {.wide_pointers = true});
-    add_binned(registry, "counts_by_hashing", {.rules = by_hashing});
     add_structure_reuse(registry, "reused_tables", {.rules = waiting(kSmallTables)});
     add_structure_reuse(registry, "reused_split_rows", {.rules = kSplitRows});
     add_structure_reuse(registry, "reused_dense_rows", {.rules = kDenseRows});
