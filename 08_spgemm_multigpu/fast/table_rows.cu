@@ -321,10 +321,8 @@ void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots
     allow_dynamic_bytes(kernel, config.shared_bytes);
     launch(kernel, config, f, list, static_cast<unsigned>(slots), c);
   };
-  constexpr Index kLanes = Index{kWarp};
-  if (slots / 2 <= 4 * kLanes) return launch_with(multiply_by_warps<4, T, Ptr>);
-  if (slots / 2 <= 16 * kLanes) return launch_with(multiply_by_warps<16, T, Ptr>);
-  launch_with(multiply_by_warps<0, T, Ptr>);
+  slots / 2 <= 4 * Index{kWarp} ? launch_with(multiply_by_warps<4, T, Ptr>)
+                                : launch_with(multiply_by_warps<16, T, Ptr>);
 }
 
 template <class T, class Ptr>

@@ -90,13 +90,12 @@ inline constexpr Rules kSplitRows{
 inline constexpr Rules kSingleThreads{.thread_rows_a_sm = 0, .band_products = 0};
 inline constexpr Rules kBands{.most_by_threads = 0, .thread_rows_a_sm = 0};
 
-/// Warps with tables for hundreds of results: lists sorted in registers, 16 a lane, and in shared memory.
+/// Warps with tables for hundreds of results.
 inline constexpr Rules kLargeTablesOfWarps{.most_by_threads = 0,
                                            .most_sorted = 0,
                                            .count_narrow_columns = 0,
                                            .narrow_columns = 0,
-                                           .warp_small_slots = 512,
-                                           .warp_slots = 2048};
+                                           .warp_small_slots = 512};
 
 /// Rows of a few results are cut into parts of 512 columns: one block has all spans of a row, or, where they
 /// are `narrow`, as where there are few rows, there is a span for each part.
