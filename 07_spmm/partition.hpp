@@ -116,7 +116,8 @@ class DeviceShares {
           a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
           // Whole vectors, of floats or doubles.
           const Index ld = narrow<Index>((Offset{n_cols} + 3) / 4 * 4, "a row of slots");
-          slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld));
+          slots_ =
+              DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld));
           view_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};
         },
         matrix_);

@@ -60,7 +60,8 @@ class SharePlan final : public RowMajorPlan<T> {
       : RowMajorPlan<T>(problem, exec),
         lanes_(group == Group::warp || !rows_are_aligned<T>(ld_of_b(problem)) ? 32 : kLanesOfVectors),
         share_(share > 0 ? share : share_of(problem.a->nnz(), lanes_)),
-        a_(*problem.a, problem.n_cols, {.share_size = share_, .slack = usual_slack(share_)}, this->stream()) {}
+        a_(*problem.a, problem.n_cols, {.share_size = share_, .slack = usual_slack(share_)}, this->stream()) {
+  }
 
   static Cost cost(const SpmmProblem<T>& problem) {
     const Offset nnz = problem.a->nnz(), share = share_of(nnz, kLanesOfVectors);

@@ -2,8 +2,8 @@
 // What each warp of split_rows and merged_short_rows does, cut on the device.
 
 #include "07_spmm/row_major.hpp"
-#include "07_spmm/row_order.hpp"
 #include "07_spmm/stage.hpp"
+#include "common/matrix/row_order.hpp"
 
 namespace stages::spmm {
 

@@ -26,22 +26,10 @@
 #include "08_spgemm_multigpu/multi/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/harness/registry.hpp"
+#include "common/matrix/row_order.hpp"
 
 namespace stages {
 namespace {
-
-/// Row order[k] of `m` as row k.
-template <class T>
-Csr<T> in_order(const Csr<T>& m, std::span<const Index> order) {
-  Csr<T> out(m.rows, m.cols);
-  for (std::size_t k = 0; k < order.size(); ++k) out.row_ptr[k + 1] = out.row_ptr[k] + m.row_nnz(order[k]);
-  out.resize(m.nnz());
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    std::ranges::copy(row_columns(m, order[k]), out.col_idx.begin() + out.row_ptr[k]);
-    std::ranges::copy(row_values(m, order[k]), out.values.begin() + out.row_ptr[k]);
-  }
-  return out;
-}
 
 /// How a process multiplies its rows: as the original did.
 template <class T>
@@ -77,7 +65,7 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
       bounds_.push_back(static_cast<Index>(order_.size()));
     }
     auto a = std::make_shared<Csr<T>>(), b = std::make_shared<Csr<T>>();
-    if (this->root()) dealt_ = in_order(*problem.a, order_);
+    if (this->root()) dealt_ = with_rows(*problem.a, order_);
     mpi::scatter_rows(dealt_.view(), bounds_, this->shape_.inner, *a, this->comm());
     mpi::broadcast_matrix(this->b_, *b, this->comm());
     this->entries_ = mpi::all_bounds(a->nnz(), this->comm());
@@ -123,7 +111,7 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
     std::vector<Index> places(order_.size());
     for (std::size_t k = 0; k < order_.size(); ++k)
       places[static_cast<std::size_t>(order_[k])] = static_cast<Index>(k);
-    if (this->root()) c_ = in_order(dealt_c_.whole(), places);
+    if (this->root()) c_ = with_rows(dealt_c_.whole(), places);
   }
 
   void forget() override {

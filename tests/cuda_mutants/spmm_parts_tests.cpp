@@ -9,10 +9,10 @@
 
 #include "07_spmm/fast/packed_b.hpp"
 #include "07_spmm/partition.hpp"
-#include "07_spmm/row_order.hpp"
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tiles.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/row_order.hpp"
 #include "tests/cuda_mutants/support.hpp"
 
 namespace stages::cuda_mutants {
@@ -211,7 +211,7 @@ TEST_F(PackedB, GivesProducts) {
 
 TEST(RowOrder, ByLengthHasTheLongestFirstAndKeepsEquals) {
   const std::vector<Offset> row_ptr = {0, 2, 2, 5, 7, 7};
-  EXPECT_EQ(spmm::length_order(row_ptr), (std::vector<Index>{2, 0, 3, 1, 4}));
+  EXPECT_EQ(length_order(row_ptr), (std::vector<Index>{2, 0, 3, 1, 4}));
 }
 
 /// Strips of all widths, alone and beside wider ones, with and without vectors, in batches of 4 and of 8.

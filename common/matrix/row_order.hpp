@@ -9,7 +9,7 @@
 
 #include "common/matrix/types.hpp"
 
-namespace stages::spmm {
+namespace stages {
 
 /// The rows by their lengths, the longest first, those of one length as they lie: place k holds row order[k].
 inline std::vector<Index> length_order(std::span<const Offset> row_ptr) {
@@ -26,16 +26,13 @@ inline std::vector<Index> length_order(std::span<const Offset> row_ptr) {
 template <class T>
 Csr<T> with_rows(const Csr<T>& a, std::span<const Index> order) {
   Csr<T> out(a.rows, a.cols);
-  out.col_idx.resize(a.col_idx.size());
-  out.values.resize(a.values.size());
+  for (std::size_t k = 0; k < order.size(); ++k) out.row_ptr[k + 1] = out.row_ptr[k] + a.row_nnz(order[k]);
+  out.resize(a.nnz());
   for (std::size_t k = 0; k < order.size(); ++k) {
-    const auto to = static_cast<std::size_t>(out.row_ptr[k]);
-    const auto from_columns = row_columns(a, order[k]);
-    std::ranges::copy(from_columns, out.col_idx.data() + to);
-    std::ranges::copy(row_values(a, order[k]), out.values.data() + to);
-    out.row_ptr[k + 1] = out.row_ptr[k] + std::ssize(from_columns);
+    std::ranges::copy(row_columns(a, order[k]), out.col_idx.begin() + out.row_ptr[k]);
+    std::ranges::copy(row_values(a, order[k]), out.values.begin() + out.row_ptr[k]);
   }
   return out;
 }
 
-}  // namespace stages::spmm
+}  // namespace stages
