@@ -1,7 +1,7 @@
 #pragma once
 // How kernels walk along the products of a row of C: for each non-zero of A's row, over a row of B.
 
-#include <source_location>
+#include <utility>
 
 #include "common/gpu/cuda.hpp"
 #include "common/matrix/types.hpp"
@@ -349,12 +349,12 @@ __device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, u
       });
 }
 
-/// Lets a kernel be launched with so much dynamic shared memory; what every kernel may have needs no call.
-template <class... P>
-void allow_dynamic_bytes(void (*kernel)(P...), std::size_t bytes,
-                         std::source_location where = std::source_location::current()) {
+/// Launches a kernel that may want much dynamic shared memory; what every kernel may have is not asked for.
+template <class... P, class... Args>
+void launch_with_memory(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
   constexpr std::size_t kAlways = 40 * 1024;  // with some static memory, 48 KiB
-  if (bytes > kAlways) allow_shared_bytes(kernel, bytes, where);
+  if (config.shared_bytes > kAlways) allow_shared_bytes(kernel, config.shared_bytes, config.where);
+  launch(kernel, config, std::forward<Args>(args)...);
 }
 
 }  // namespace stages::spgemm

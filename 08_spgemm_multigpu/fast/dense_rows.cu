@@ -195,15 +195,13 @@ void DenseRows<T>::multiply(const Factors<T, Ptr>& f, Index first_row, Index end
                             cudaStream_t stream) {
   if (empty()) return;
   const unsigned warps = warps_for<T>(f.b.cols);
-  const std::size_t bytes = warps * static_cast<std::size_t>(f.b.cols) * sizeof(T);
-  allow_dynamic_bytes(add_sections<T, Ptr>, bytes);
-  launch(add_sections<T, Ptr>,
-         {.grid = {static_cast<unsigned>(rows_.size()), sections_},
-          .block = warps * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, rows_.data(), first_row, end_row, words_for(f.b.cols), bits_.data(), partial_.data(),
-         arrived_.data(), c);
+  launch_with_memory(add_sections<T, Ptr>,
+                     {.grid = {static_cast<unsigned>(rows_.size()), sections_},
+                      .block = warps * kWarp,
+                      .shared_bytes = warps * static_cast<std::size_t>(f.b.cols) * sizeof(T),
+                      .stream = stream},
+                     f, rows_.data(), first_row, end_row, words_for(f.b.cols), bits_.data(), partial_.data(),
+                     arrived_.data(), c);
 }
 
 #define STAGES_FOR_POINTERS(T, Ptr)                                                \

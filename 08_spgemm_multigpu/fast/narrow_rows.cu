@@ -182,27 +182,23 @@ template <class Ptr>
 void count_narrow(const Structures<Ptr>& f, const Words<Ptr>& words, RowList list, const Index* first,
                   const Index* width, Index columns, Index* counts, cudaStream_t stream) {
   const Index with_skipped = columns + kSkippedBits;
-  const std::size_t bytes = count_narrow_bytes(with_skipped);
-  allow_dynamic_bytes(count_rows<Ptr>, bytes);
-  launch(count_rows<Ptr>,
-         {.grid = blocks_for(list.count, kCountWarps),
-          .block = kCountWarps * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, words, list, first, width, words_of_warp(with_skipped), counts);
+  launch_with_memory(count_rows<Ptr>,
+                     {.grid = blocks_for(list.count, kCountWarps),
+                      .block = kCountWarps * kWarp,
+                      .shared_bytes = count_narrow_bytes(with_skipped),
+                      .stream = stream},
+                     f, words, list, first, width, words_of_warp(with_skipped), counts);
 }
 
 template <class T, class Ptr>
 void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                      Index columns, Index most_results, const Output<T>& c, cudaStream_t stream) {
-  const std::size_t bytes = multiply_narrow_bytes<T>(columns, most_results);
-  allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
-  launch(multiply_rows<T, Ptr>,
-         {.grid = blocks_for(list.count, kMultiplyWarps),
-          .block = kMultiplyWarps * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, list, first, width, share_of_warp<T>(columns, most_results), c);
+  launch_with_memory(multiply_rows<T, Ptr>,
+                     {.grid = blocks_for(list.count, kMultiplyWarps),
+                      .block = kMultiplyWarps * kWarp,
+                      .shared_bytes = multiply_narrow_bytes<T>(columns, most_results),
+                      .stream = stream},
+                     f, list, first, width, share_of_warp<T>(columns, most_results), c);
 }
 
 STAGES_FOR_VALUES(multiply_narrow_bytes)

@@ -88,8 +88,8 @@ class Passes {
   /// C on the host, from device memory.
   Csr<T> fetch(const NonZeros<T>& c);
 
-  /// Figures of a product with so many non-zeros of A and B. Of each bin: how many rows it has, and for how many
-  /// it was launched.
+  /// Figures of a product with so many non-zeros of A and B together. Of each bin: how many rows it has, and
+  /// for how many it was launched.
   using RowsOfBins = std::array<Index, kForms>;
   std::vector<Metric> metrics(std::size_t entries, const RowsOfBins& sizes, const RowsOfBins& launched) const;
 

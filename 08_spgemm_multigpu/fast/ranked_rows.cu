@@ -290,11 +290,11 @@ template <class T, class Ptr>
 void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                      const Offset* products, const Rules& rules, Index block_bytes, const Output<T>& c,
                      cudaStream_t stream) {
-  const auto bytes = static_cast<std::size_t>(block_bytes);
-  allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
-  launch(multiply_rows<T, Ptr>,
-         {.grid = blocks_for_rows(list), .block = kBlock, .shared_bytes = bytes, .stream = stream}, f, list,
-         first, width, products, rules, static_cast<unsigned>(bytes), c);
+  const auto bytes = static_cast<unsigned>(block_bytes);
+  launch_with_memory(
+      multiply_rows<T, Ptr>,
+      {.grid = blocks_for_rows(list), .block = kBlock, .shared_bytes = bytes, .stream = stream}, f, list,
+      first, width, products, rules, bytes, c);
 }
 
 template <class T, class Ptr>
@@ -304,12 +304,12 @@ void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* firs
   // Where the host does not know how few the rows are, a block for each part that a row can have.
   const Index wanted = std::max(rules.span_blocks_a_row, rules.span_blocks / list.count);
   const Index blocks_a_row = list.size_on_device == nullptr ? std::min(parts.most, wanted) : parts.most;
-  const auto bytes = static_cast<std::size_t>(parts.span_bytes);
-  allow_dynamic_bytes(multiply_spans<T, Ptr>, bytes);
-  launch(
-      multiply_spans<T, Ptr>,
-      {.grid = blocks_for_rows(list, blocks_a_row), .block = kBlock, .shared_bytes = bytes, .stream = stream},
-      f, list, first, width, products, rules, parts, static_cast<unsigned>(blocks_a_row), c);
+  launch_with_memory(multiply_spans<T, Ptr>,
+                     {.grid = blocks_for_rows(list, blocks_a_row),
+                      .block = kBlock,
+                      .shared_bytes = static_cast<std::size_t>(parts.span_bytes),
+                      .stream = stream},
+                     f, list, first, width, products, rules, parts, static_cast<unsigned>(blocks_a_row), c);
 }
 
 STAGES_FOR_VALUES_AND_POINTERS(multiply_in_spans)

@@ -62,7 +62,7 @@ struct Rules {
   Index narrow_long_results = 1024;     ///< likewise, in narrow_long
   Index narrow_columns_a_product = 32;  ///< multiplying: a wider range is not worth its bitmap
   Index warp_small_slots = 256;         ///< of the tables; half of them hold results
-  Index warp_slots = 1024;  ///< at most: a warp sorts 512 results in its registers
+  Index warp_slots = 1024;              ///< at most: a warp sorts 512 results in its registers
   Index block_slots = 4096;
   Index large_slots = 16384;
   Index block_warps = 8;                ///< of the block with such a table; at most 16

@@ -242,19 +242,14 @@ template <unsigned kTeam, unsigned kPerLane, class T, class Ptr>
 void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
   constexpr std::size_t kBytes = kBlock / kTeam * sizeof(Workspace<T, Ptr, kTeam, kPerLane>);
   static_assert(kBytes <= kLeastSharedBytes);
-  const LaunchConfig config{.grid = blocks_for(list.count, kBlock / kTeam),
-                            .block = kBlock,
-                            .shared_bytes = kBytes,
-                            .stream = stream};
-  const auto launch_with = [&](auto* kernel) {
-    allow_dynamic_bytes(kernel, config.shared_bytes);
-    launch(kernel, config, f, list, c);
-  };
-  if (static_cast<std::uint64_t>(f.b.cols) * (kTeam * kPerLane) < ~std::uint32_t{0}) {
-    launch_with(multiply_rows<kTeam, kPerLane, unsigned, T, Ptr>);
-  } else {
-    launch_with(multiply_rows<kTeam, kPerLane, unsigned long long, T, Ptr>);
-  }
+  const bool fits = static_cast<std::uint64_t>(f.b.cols) * (kTeam * kPerLane) < ~std::uint32_t{0};
+  launch_with_memory(fits ? multiply_rows<kTeam, kPerLane, unsigned, T, Ptr>
+                          : multiply_rows<kTeam, kPerLane, unsigned long long, T, Ptr>,
+                     {.grid = blocks_for(list.count, kBlock / kTeam),
+                      .block = kBlock,
+                      .shared_bytes = kBytes,
+                      .stream = stream},
+                     f, list, c);
 }
 
 template <unsigned kTeam, unsigned kPerLane, class Ptr>

@@ -287,55 +287,46 @@ std::size_t multiply_in_warp_tables_bytes(Index slots) {
 template <class Ptr>
 void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
                           cudaStream_t stream) {
-  const std::size_t bytes = count_in_warp_tables_bytes(slots);
-  allow_dynamic_bytes(count_by_warps<Ptr>, bytes);
-  launch(count_by_warps<Ptr>,
-         {.grid = blocks_for(list.count, kWarpsOfBlock),
-          .block = kWarpsOfBlock * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, list, static_cast<unsigned>(slots), counts);
+  launch_with_memory(count_by_warps<Ptr>,
+                     {.grid = blocks_for(list.count, kWarpsOfBlock),
+                      .block = kWarpsOfBlock * kWarp,
+                      .shared_bytes = count_in_warp_tables_bytes(slots),
+                      .stream = stream},
+                     f, list, static_cast<unsigned>(slots), counts);
 }
 
 template <class Ptr>
 void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, const Offset* products,
                            Index* counts, cudaStream_t stream) {
-  const std::size_t bytes = count_in_block_tables_bytes(slots);
-  allow_dynamic_bytes(count_by_blocks<Ptr>, bytes);
-  launch(count_by_blocks<Ptr>,
-         {.grid = blocks_for_rows(list),
-          .block = kWarpsOfTable * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, list, static_cast<unsigned>(slots), products, counts);
+  launch_with_memory(count_by_blocks<Ptr>,
+                     {.grid = blocks_for_rows(list),
+                      .block = kWarpsOfTable * kWarp,
+                      .shared_bytes = count_in_block_tables_bytes(slots),
+                      .stream = stream},
+                     f, list, static_cast<unsigned>(slots), products, counts);
 }
 
 template <class T, class Ptr>
 void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots, const Output<T>& c,
                              cudaStream_t stream) {
-  const LaunchConfig config{.grid = blocks_for(list.count, kWarpsOfBlock),
-                            .block = kWarpsOfBlock * kWarp,
-                            .shared_bytes = multiply_in_warp_tables_bytes<T>(slots),
-                            .stream = stream};
-  const auto launch_with = [&](auto* kernel) {
-    allow_dynamic_bytes(kernel, config.shared_bytes);
-    launch(kernel, config, f, list, static_cast<unsigned>(slots), c);
-  };
-  slots / 2 <= 4 * Index{kWarp} ? launch_with(multiply_by_warps<4, T, Ptr>)
-                                : launch_with(multiply_by_warps<16, T, Ptr>);
+  launch_with_memory(
+      slots / 2 <= 4 * Index{kWarp} ? multiply_by_warps<4, T, Ptr> : multiply_by_warps<16, T, Ptr>,
+      {.grid = blocks_for(list.count, kWarpsOfBlock),
+       .block = kWarpsOfBlock * kWarp,
+       .shared_bytes = multiply_in_warp_tables_bytes<T>(slots),
+       .stream = stream},
+      f, list, static_cast<unsigned>(slots), c);
 }
 
 template <class T, class Ptr>
 void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, Index warps,
                               const Output<T>& c, cudaStream_t stream) {
-  const std::size_t bytes = block_table_bytes<T>(slots);
-  allow_dynamic_bytes(multiply_by_blocks<T, Ptr>, bytes);
-  launch(multiply_by_blocks<T, Ptr>,
-         {.grid = blocks_for_rows(list),
-          .block = static_cast<unsigned>(warps) * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, list, static_cast<unsigned>(slots), c);
+  launch_with_memory(multiply_by_blocks<T, Ptr>,
+                     {.grid = blocks_for_rows(list),
+                      .block = static_cast<unsigned>(warps) * kWarp,
+                      .shared_bytes = block_table_bytes<T>(slots),
+                      .stream = stream},
+                     f, list, static_cast<unsigned>(slots), c);
 }
 
 STAGES_FOR_VALUES(multiply_in_warp_tables_bytes)

@@ -255,31 +255,22 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
 template <unsigned kMost, class T, class Ptr>
 void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
   static_assert(sizeof(Workspace<T, kMost>) <= kLeastSharedBytes);
-  const LaunchConfig config{.grid = blocks_for(list.count, kBlock),
-                            .block = kBlock,
-                            .shared_bytes = sizeof(Workspace<T, kMost>),
-                            .stream = stream};
-  const auto launch_with = [&](auto* kernel) {
-    allow_dynamic_bytes(kernel, config.shared_bytes);
-    launch(kernel, config, f, list, c);
-  };
-  if (static_cast<std::uint64_t>(f.b.cols) * kMost < ~std::uint32_t{0}) {
-    launch_with(multiply_rows<kMost, unsigned, T, Ptr>);
-  } else {
-    launch_with(multiply_rows<kMost, unsigned long long, T, Ptr>);
-  }
+  const bool fits = static_cast<std::uint64_t>(f.b.cols) * kMost < ~std::uint32_t{0};
+  launch_with_memory(
+      fits ? multiply_rows<kMost, unsigned, T, Ptr> : multiply_rows<kMost, unsigned long long, T, Ptr>,
+      {.grid = blocks_for(list.count, kBlock),
+       .block = kBlock,
+       .shared_bytes = sizeof(Workspace<T, kMost>),
+       .stream = stream},
+      f, list, c);
 }
 
 }  // namespace
 
 template <class Ptr>
 void count_by_threads(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream) {
-  const LaunchConfig config{.grid = blocks_for(list.count, kBlock), .block = kBlock, .stream = stream};
-  if (form == Form::threads_16) {
-    launch(count_rows<16, Ptr>, config, f, list, counts);
-  } else {
-    launch(count_rows<32, Ptr>, config, f, list, counts);
-  }
+  launch(form == Form::threads_16 ? count_rows<16, Ptr> : count_rows<32, Ptr>,
+         {.grid = blocks_for(list.count, kBlock), .block = kBlock, .stream = stream}, f, list, counts);
 }
 
 template <class T, class Ptr>

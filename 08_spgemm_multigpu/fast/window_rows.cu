@@ -268,14 +268,13 @@ void count_in_bitmap(const Structures<Ptr>& f, const Words<Ptr>& words_of_b, Row
   const Offset columns = std::min(Offset{f.b.cols}, Offset{parts_a_block} * parts.columns);
   const Index words = std::min(bitmap_columns / 32, static_cast<Index>(columns / 32) + 1);
   const bool whole = blocks == 1 && Offset{words} * 32 >= f.b.cols;
-  const std::size_t bytes = static_cast<std::size_t>(words) * sizeof(unsigned);
-  allow_dynamic_bytes(count_rows<Ptr>, bytes);
-  launch(count_rows<Ptr>,
-         {.grid = {blocks_for_rows(list), static_cast<unsigned>(blocks)},
-          .block = kCountWarps * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, whole ? words_of_b : Words<Ptr>{}, list, first, width, words, counts, parts, parts_a_block);
+  launch_with_memory(count_rows<Ptr>,
+                     {.grid = {blocks_for_rows(list), static_cast<unsigned>(blocks)},
+                      .block = kCountWarps * kWarp,
+                      .shared_bytes = static_cast<std::size_t>(words) * sizeof(unsigned),
+                      .stream = stream},
+                     f, whole ? words_of_b : Words<Ptr>{}, list, first, width, words, counts, parts,
+                     parts_a_block);
   if (blocks > 1) {
     launch(cut_rows, {.grid = blocks_for(list.count, kWarp), .block = kWarp, .stream = stream}, list, width,
            counts, parts);
@@ -288,14 +287,12 @@ void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, cons
                          cudaStream_t stream) {
   const Index warps = form == Form::windows ? kWindowWarps : kSmallWindowWarps;
   const Index parts_a_row = form == Form::windows ? parts.most : 1;
-  const std::size_t bytes = window_bytes<T>(warps, window_columns);
-  allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
-  launch(multiply_rows<T, Ptr>,
-         {.grid = blocks_for_rows(list, parts_a_row),
-          .block = static_cast<unsigned>(warps) * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, list, first, width, parts, static_cast<unsigned>(parts_a_row), window_columns, c);
+  launch_with_memory(multiply_rows<T, Ptr>,
+                     {.grid = blocks_for_rows(list, parts_a_row),
+                      .block = static_cast<unsigned>(warps) * kWarp,
+                      .shared_bytes = window_bytes<T>(warps, window_columns),
+                      .stream = stream},
+                     f, list, first, width, parts, static_cast<unsigned>(parts_a_row), window_columns, c);
 }
 
 STAGES_FOR_POINTERS(count_in_bitmap)
