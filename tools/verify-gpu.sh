@@ -24,8 +24,8 @@
 #   spmm_held_out  the same of SpMM, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48, 64 and 100. Both are left out
 #               unless they are named
 #   spmv_held_out  the same of SpMV. Left out unless it is named
-#   spmm        SpMM on the twins of step 7, and on some with a row that holds a fifth of all non-zeros, for 32, 128 and 256 columns. Most of
-#               the time goes into making the matrices. Left out unless it is named
+#   spmm        SpMM on the twins of step 7, for 32, 128 and 256 columns. Most of the time goes into making the matrices. Left out unless
+#               it is named
 #   spmm_sweep  the kernels of the report "D3" with other values of its parameters, on two twins. Left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
@@ -287,8 +287,7 @@ spmm_held_out spmm_held_out_between 8,20,48,64,100
 # a row is long.
 if wants spmm; then
   twins=()
-  for twin in arxiv collab ddi am youtube yelp wikikg2 ppa protein citation reddit products amazon \
-    arxiv,thin=2{,\,hub_share=0.2} collab,thin=3{,\,hub_share=0.2} am,thin=2{,\,hub_share=0.2} youtube,thin=2{,\,hub_share=0.2}; do twins+=(-m "gen:twin:$twin"); done
+  for twin in arxiv collab ddi am youtube yelp wikikg2 ppa protein citation reddit products amazon; do twins+=(-m "gen:twin:$twin"); done
   measure spmm 0.1 "${twins[@]}" --op spmm --n-cols 32,128,256 --filter '07_|vendor/cusparse_spmm' --max-work 1e13 --max-seconds 2 --check once
 fi
 if wants spmm_sweep; then
