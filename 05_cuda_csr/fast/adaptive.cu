@@ -10,7 +10,7 @@
 namespace stages {
 
 void add_adaptive(Registry& registry) {
-  add_ruled<SpmvProblem>(
+  add_choice<SpmvProblem>(
       registry, {.name = "05_cuda_csr/adaptive", .idea = "the form that fitted rules name"}, "balanced",
       []<class T>(const SpmvProblem<T>& problem) { return matrix_features(*problem.a); });
 }

@@ -35,9 +35,9 @@ Features features_of(const SpmmProblem<T>& problem) {
 }  // namespace
 
 void add_adaptive(Registry& registry) {
-  add_ruled<SpmmProblem>(registry, {.name = "07_spmm/adaptive", .idea = "the form that fitted rules name"},
-                         "balanced",
-                         []<class T>(const SpmmProblem<T>& problem) { return features_of(problem); });
+  add_choice<SpmmProblem>(registry, {.name = "07_spmm/adaptive", .idea = "the form that fitted rules name"},
+                          "balanced",
+                          []<class T>(const SpmmProblem<T>& problem) { return features_of(problem); });
 }
 
 }  // namespace stages::spmm

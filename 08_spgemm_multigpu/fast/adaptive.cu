@@ -13,7 +13,7 @@
 namespace stages {
 
 void add_adaptive_spgemm(Registry& registry) {
-  add_ruled<SpgemmProblem>(
+  add_choice<SpgemmProblem>(
       registry, {.name = "08_spgemm_multigpu/adaptive", .idea = "binned with sizes that fitted rules name"},
       "binned", []<class T>(const SpgemmProblem<T>& problem) {
         Features features = matrix_features(*problem.a);

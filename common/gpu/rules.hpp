@@ -65,17 +65,17 @@ Choice choose(Op op, const Features& features);
 template <class T>
 Features matrix_features(const Csr<T>& a);
 
-/// Registers an entry that is, for each problem, the one of its step that choose(problem) names; or `fallback`,
-/// which refuses no problem, where that one refuses it.
-template <template <class> class ProblemOf, class Choose>
-void add_choice(Registry& registry, EntryInfo info, std::string fallback, Choose choose) {
+/// Registers an entry that is, for each problem, the one of its step that the rules name for the features that
+/// look_at(problem) finds; or `fallback`, which refuses no problem, where that one refuses it.
+template <template <class> class ProblemOf, class LookAt>
+void add_choice(Registry& registry, EntryInfo info, std::string fallback, LookAt look_at) {
   info.needs.gpu = true;
   const std::string step = info.name.substr(0, info.name.find('/') + 1);
   const std::vector<Entry> known(registry.entries().begin(), registry.entries().end());
   registry.add(
       std::move(info),
       looking<ProblemOf>([=]<class Problem>(const Problem& problem, Exec& exec, const ParameterValues&) {
-        Choice choice = choose(problem);
+        Choice choice = choose(Problem::kOp, look_at(problem));
         const auto offer_of = [&](const std::string& name) {
           const auto entry = std::ranges::find(known, step + name.substr(0, name.find(':')), &Entry::name);
           if (entry == known.end()) fail("the rules name {}{}, and there is no such entry", step, name);
@@ -98,14 +98,6 @@ void add_choice(Registry& registry, EntryInfo info, std::string fallback, Choose
         offer.why = choice.why;
         return offer;
       }));
-}
-
-/// The same by the rules, for the features that look_at(problem) finds.
-template <template <class> class ProblemOf, class LookAt>
-void add_ruled(Registry& registry, EntryInfo info, std::string fallback, LookAt look_at) {
-  add_choice<ProblemOf>(
-      registry, std::move(info), std::move(fallback),
-      [=]<class Problem>(const Problem& problem) { return choose(Problem::kOp, look_at(problem)); });
 }
 
 }  // namespace stages
