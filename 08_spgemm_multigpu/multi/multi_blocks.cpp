@@ -166,8 +166,8 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     return all;
   }
 
-  /// How long C takes to the host, and which share of the speed that is that all buses together have. The
-  /// median: the first times make memory.
+  /// With which share of the speed that all buses together have C comes to the host. The median: the first
+  /// times make memory.
   void add_to_host(std::vector<Metric>& all) const {
     const double limit = as_gpu(this->exec_).to_host_bytes_per_second();
     std::vector<double> seconds = to_host_seconds_;
@@ -176,10 +176,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     mpi::sum_over_ranks(std::span(&bytes, 1), this->comm());
     const double unknown = std::numeric_limits<double>::quiet_NaN();
     const bool says_nothing = this->exec_.simulated() || this->takes_turns() || seconds.empty();
-    const double took = says_nothing ? unknown : summarize(seconds).median;
-    all.push_back({"to_host_seconds", took, "s"});
-    all.push_back({"to_host_bytes_per_second", limit, "B"});
-    all.push_back({"to_host_share", bytes / limit / took, ""});
+    all.push_back({"to_host_share", says_nothing ? unknown : bytes / limit / summarize(seconds).median, ""});
   }
 
   void share_out_b() {
