@@ -70,10 +70,6 @@ class RowMajorPlan : public DeviceSpmmPlan<T> {
   static Cost cost(const SpmmProblem<T>& problem);
   static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec);
 
- protected:
-  /// What run() gives to multiply(): the same each time.
-  const SpmmArgs<T>& product() const { return product_; }
-
  private:
   DeviceArray<T> b_rows_;  ///< empty where B comes by rows
   DeviceArray<T> c_rows_;

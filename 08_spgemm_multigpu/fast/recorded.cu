@@ -23,7 +23,6 @@ class Recorded final : public HalvesPlan<T> {
     if (has_words(problem, passes_.rules())) passes_.use_words(b_.rows, b_.col_idx.size());
     passes_.take_parts(most(Form::windows));
     c_ = NonZeros<T>(passes_.pool(), bounds_.results, exec_.stream());
-    counting_ = Graph::capture(exec_.stream(), [this] { record_counting(); });
     multiplying_ = Graph::capture(exec_.stream(), [this] { record_multiplying(); });
     whole_ = Graph::capture(exec_.stream(), [this] {
       record_counting();
@@ -41,10 +40,7 @@ class Recorded final : public HalvesPlan<T> {
     STAGES_CUDA(cudaMemsetAsync(c_.col_idx.data(), 0xff, c_.col_idx.bytes(), exec_.stream()));
     STAGES_CUDA(cudaMemsetAsync(c_.values.data(), 0xff, c_.values.bytes(), exec_.stream()));
   }
-  void count() override {
-    Phase phase(exec_, "analysis and symbolic");
-    counting_.replay(exec_.stream());
-  }
+  void count() override { record_counting(); }
   void multiply() override {
     Phase phase(exec_, "numeric");
     multiplying_.replay(exec_.stream());
@@ -123,7 +119,7 @@ class Recorded final : public HalvesPlan<T> {
   Passes<T, Ptr> passes_;
   DenseRows<T> dense_;
   NonZeros<T> c_;  ///< as many as there could be
-  Graph whole_, counting_, multiplying_;
+  Graph whole_, multiplying_;
 };
 
 }  // namespace
