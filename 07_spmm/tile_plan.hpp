@@ -128,12 +128,6 @@ class TilePlan : public RowMajorPlan<T> {
     return RowMajorPlan<T>::refuse(problem, exec);
   }
 
-  std::vector<Metric> metrics() const override {
-    const TiledMatrix<T> a = tiles_.view();
-    return {{"tiles", static_cast<double>(a.tiles), ""},
-            {"rows_not_tiled", static_cast<double>(a.n_short), ""}};
-  }
-
  protected:
   /// The bands, a block of each strip of columns for each.
   virtual void multiply_bands(const TiledMatrix<T>& a, const SpmmArgs<T>& product, const dim3& blocks) = 0;

@@ -7,7 +7,6 @@
 // Input: any CSR matrix. Cost: that of the form taken, which the results name, a pass over the rows, and a
 // sample of bands of rows for how full tiles would be.
 
-#include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tiles.hpp"
 #include "common/gpu/facts.hpp"
@@ -26,7 +25,6 @@ Features features_of(const SpmmProblem<T>& problem) {
   Features features = matrix_features(a);
   features.insert(features.end(),
                   {{"row_bytes", row_bytes, ""},
-                   {"aligned", rows_are_aligned<T>(ld_of_b(problem)) ? 1.0 : 0.0, ""},
                    {"operands_of_l2", operands / static_cast<double>(device_facts().l2_bytes), ""},
                    {"tiles_busy", may_be_tiled ? tiles_busy(a) : 0, ""}});
   return features;

@@ -48,11 +48,8 @@ struct StripForm {
   /// The blocks that an SM then has room for.
   static constexpr unsigned kBlocks = kRegistersOfSm / (kSmallBlock * kRegisters);
   /// A bit for each non-zero of the first batch of each group of a warp.
-  static constexpr unsigned kFirstBatch = (1u << kAhead) - 1;
-  static constexpr unsigned kFirstBatches = kLanes == 4    ? kFirstBatch * 0x11111111u
-                                            : kLanes == 8  ? kFirstBatch * 0x01010101u
-                                            : kLanes == 16 ? kFirstBatch * 0x00010001u
-                                                           : kFirstBatch;
+  static constexpr unsigned kFirstBatches =
+      ((1u << kAhead) - 1) * (kAllLanes / (kAllLanes >> (kWarp - kLanes)));
   /// Whether a packed B may have dealt it the columns (packed_b.hpp).
   static constexpr bool kMayBeDealt = kVector > 1 && kStrip >= kVectorStrip;
   static_assert(kLanes % kAhead == 0 && kLanes >= 4);

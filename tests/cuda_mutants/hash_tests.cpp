@@ -12,18 +12,31 @@ namespace {
 
 using HashParts = OnDevice;
 
+/// By the rules as they are, and with parts so small that small matrices come to the other forms.
+Registry by_several_rules() {
+  Registry registry;
+  add_binned(registry, "as_it_is");
+  add_binned(registry, "with_waits", {.rules = waiting(Rules{})});
+  add_binned(registry, "threads", {.rules = waiting(kSingleThreads)});
+  add_binned(registry, "bands", {.rules = recorded(kBands)});
+  add_binned(registry, "tables", {.rules = recorded(kSmallTables)});
+  add_binned(registry, "narrow", {.rules = waiting(kNarrowRows)});
+  add_binned(registry, "long_rows", {.rules = recorded(kLongRows)});
+  add_binned(registry, "spans", {.rules = recorded(spans())});
+  add_binned(registry, "split_rows", {.rules = kSplitRows});
+  add_binned(registry, "dense_rows", {.rules = waiting(kDenseRows)});
+  add_binned(registry, "recorded_dense_rows", {.rules = recorded(kDenseRows)});
+  return registry;
+}
+
 template <class T>
 Registry with_small_parts() {
-  Registry registry;
+  Registry registry = by_several_rules();
   add_binned(registry, "large_tables_of_warps", {.rules = waiting(kLargeTablesOfWarps)});
-  add_binned(registry, "threads", {.rules = waiting(kSingleThreads)});
-  add_binned(registry, "bands", {.rules = waiting(kBands)});
-  add_binned(registry, "tables", {.rules = waiting(kSmallTables)});
-  add_binned(registry, "narrow", {.rules = waiting(kNarrowRows)});
-  add_binned(registry, "long_rows", {.rules = waiting(kLongRows)});
-  add_binned(registry, "spans", {.rules = waiting(spans())});
-  add_binned(registry, "split_rows", {.rules = kSplitRows});
-  add_binned(registry, "dense_rows", {.rules = kDenseRows});
+  add_binned(registry, "bands_with_waits", {.rules = waiting(kBands)});
+  add_binned(registry, "tables_with_waits", {.rules = waiting(kSmallTables)});
+  add_binned(registry, "long_rows_with_waits", {.rules = waiting(kLongRows)});
+  add_binned(registry, "spans_with_waits", {.rules = waiting(spans())});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     Rules in_one_bitmap = spans();
     in_one_bitmap.bitmap_columns = Rules{}.bitmap_columns;
@@ -41,10 +54,7 @@ Registry with_small_parts() {
     add_binned(registry, "many_blocks_count", {.rules = waiting(many_blocks_count(spans()))});
     add_binned(registry, "wide_pointers_split_rows", {.rules = kSplitRows, .wide_pointers = true});
     add_binned(registry, "wide_pointers_dense_rows", {.rules = kDenseRows, .wide_pointers = true});
-    add_binned(registry, "recorded_tables", {.rules = recorded(kSmallTables)});
     add_binned(registry, "recorded_narrow", {.rules = recorded(kNarrowRows)});
-    add_binned(registry, "recorded_long_rows", {.rules = recorded(kLongRows)});
-    add_binned(registry, "recorded_spans", {.rules = recorded(spans())});
     add_binned(registry, "recorded_narrow_spans", {.rules = recorded(spans(true))});
     add_binned(registry, "recorded_words", {.rules = recorded(by_words(kNarrowRows)), .wide_pointers = true});
     add_structure_reuse(registry, "reused_recorded", {.rules = recorded(many_blocks_count(spans()))});
@@ -132,23 +142,6 @@ TEST_F(HashParts, EveryFormOnSmallMatrices) {
     for (const Entry& entry : registry.entries())
       EXPECT_EQ(battery::check_chains(entry, exec), "") << entry.name;
   });
-}
-
-/// By the rules as they are, and with parts so small that small matrices come to the other forms.
-Registry by_several_rules() {
-  Registry registry;
-  add_binned(registry, "as_it_is");
-  add_binned(registry, "with_waits", {.rules = waiting(Rules{})});
-  add_binned(registry, "threads", {.rules = waiting(kSingleThreads)});
-  add_binned(registry, "bands", {.rules = recorded(kBands)});
-  add_binned(registry, "tables", {.rules = recorded(kSmallTables)});
-  add_binned(registry, "narrow", {.rules = waiting(kNarrowRows)});
-  add_binned(registry, "long_rows", {.rules = recorded(kLongRows)});
-  add_binned(registry, "spans", {.rules = recorded(spans())});
-  add_binned(registry, "split_rows", {.rules = kSplitRows});
-  add_binned(registry, "dense_rows", {.rules = waiting(kDenseRows)});
-  add_binned(registry, "recorded_dense_rows", {.rules = recorded(kDenseRows)});
-  return registry;
 }
 
 /// Column j becomes column `by` j, or, so that neighbouring rows have none in common, one of those behind it.

@@ -93,7 +93,6 @@ TEST(Rules, OfSpmmLookAtBoth) {
     return std::ranges::find(plan->looked_at, name, &Metric::name)->value;
   };
   EXPECT_EQ(looked_at("row_bytes"), 64);
-  EXPECT_EQ(looked_at("aligned"), 1);
   EXPECT_NEAR(looked_at("tiles_busy"), 0.33, 0.05);
   EXPECT_NEAR(looked_at("operands_of_l2") * static_cast<double>(device_facts().l2_bytes), 8192, 1);
   EXPECT_EQ(plan_of(17)->chosen, "balanced");
