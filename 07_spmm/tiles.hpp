@@ -43,7 +43,7 @@ struct TiledMatrix {
   const Index* columns = nullptr;
   const T* values = nullptr;
   const Index* short_rows = nullptr;
-  Offset bands = 0, tiles = 0, n_short = 0;
+  Offset bands = 0, n_short = 0;
   CsrView<T> csr;
 };
 
@@ -60,7 +60,6 @@ class DeviceTiles {
             values_.data(),
             short_rows_.data(),
             static_cast<Offset>(rows_.size()) / kTileRows,
-            static_cast<Offset>(columns_.size()) / kTileColumns,
             static_cast<Offset>(short_rows_.size()),
             csr_.view()};
   }

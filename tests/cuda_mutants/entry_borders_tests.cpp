@@ -99,21 +99,6 @@ int check_borders(const Registry& registry, const std::vector<Family<Problem>>& 
   return borders;
 }
 
-/// Each of 20 rows has up to five entries, from the first column to the last.
-Matrix spread(Index columns) {
-  Coo<double> a;
-  a.rows = 20;
-  a.cols = columns;
-  const Index entries = std::min(columns, 5);
-  for (Index i = 0; i < a.rows; ++i) {
-    for (Index e = 0; e < entries; ++e) {
-      const auto j = static_cast<Index>(entries == 1 ? 0 : Offset{columns - 1} * e / (entries - 1));
-      a.push(i, j, value_at(i, j));
-    }
-  }
-  return to_csr(a);
-}
-
 template <class T>
 std::vector<Family<SpmvProblem<T>>> of_spmv(Mode mode, Index products) {
   const auto of = [=](const Matrix& a) {
@@ -124,7 +109,8 @@ std::vector<Family<SpmvProblem<T>>> of_spmv(Mode mode, Index products) {
       {"non-zeros of the last of 300 rows", 300, [=](Index n) { return of(long_row(300, n)); }},
       {"rows and columns of a band", 1200, [=](Index n) { return of(banded(n, 3)); }}};
   if (mode != Mode::chain)  // which needs a square matrix
-    families.push_back({"columns", 70'000, [=](Index n) { return of(spread(n)); }});
+    families.push_back(
+        {"columns", 70'000, [=](Index n) { return of(strided(20, n, std::max(1, (n - 1) / 4))); }});
   return families;
 }
 
