@@ -92,6 +92,14 @@ struct Piece {
   Ptr to = 0;
 };
 
+/// Part `number` of `count` about equal ones of what lies between two positions.
+template <class Ptr>
+__device__ Piece<Ptr> part_of(Piece<Ptr> whole, unsigned number, unsigned count) {
+  const Offset length = whole.to - whole.from;
+  return {static_cast<Ptr>(whole.from + length * number / count),
+          static_cast<Ptr>(whole.from + length * (number + 1) / count)};
+}
+
 /// What of a piece lies in a slice.
 template <class Ptr>
 __device__ Piece<Ptr> cut_to(const Structure<Ptr>& b, Piece<Ptr> piece, Slice slice) {

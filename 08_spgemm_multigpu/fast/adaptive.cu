@@ -1,6 +1,6 @@
 // SpGEMM by `binned` with the sizes of its forms that fit the matrices, by fitted rules
 // (common/gpu/rules.hpp). What each row gets is for binned.cu to say; here is what all rows have in common:
-// how many products lanes sort, how large tables and bitmaps are, and whether the host waits for sizes.
+// how many products lanes sort, how large tables are, and whether the host waits for sizes.
 //
 // Input: any CSR matrices. Cost: that of `binned`; in prepare a pass over A's rows.
 

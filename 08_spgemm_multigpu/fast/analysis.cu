@@ -104,8 +104,7 @@ template <class Ptr>
 __device__ bool needs_range(const Structures<Ptr>& f, const Rules& rules, Index row, const Sums& sums) {
   if (form_by_products(rules, sums.facts()) == Form::windows) return true;
   const bool sortable = may_be_narrow(rules, sums.facts());
-  if (!sortable && (sums.products <= rules.most_by_threads || sums.products > rules.band_products))
-    return false;
+  if (!sortable && !may_be_band(rules, sums.facts())) return false;
   const Offset most = sortable ? sums.products : Offset{kBandColumns};
   const Index first = f.a.col_idx[f.a.row_ptr[row]], last = f.a.col_idx[f.a.row_ptr[row + 1] - 1];
   if (!sortable && last - first >= most) return false;  // of B, too, only neighbours share columns, mostly

@@ -36,14 +36,6 @@ unsigned sections_for(const RowsAsDense& rows) {
       std::clamp<Offset>(rows.most_entries / kLeastSection, 1, std::max<Offset>(1, at_once)));
 }
 
-/// Part `number` of `count` about equal ones of what lies between two positions.
-template <class Ptr>
-__device__ Piece<Ptr> part_of(Piece<Ptr> whole, unsigned number, unsigned count) {
-  const Offset length = whole.to - whole.from;
-  return {static_cast<Ptr>(whole.from + length * number / count),
-          static_cast<Ptr>(whole.from + length * (number + 1) / count)};
-}
-
 /// The non-zeros of A that this block takes, of row rows[blockIdx.x].
 template <class Ptr>
 __device__ Piece<Ptr> section_of(const Ptr* row_ptr, Index row) {

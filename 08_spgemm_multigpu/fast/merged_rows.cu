@@ -24,11 +24,10 @@ constexpr unsigned kBlock = 256;
 constexpr unsigned kWarps = kBlock / kWarp;
 using Key = unsigned long long;
 
-/// What the block knows of a row. Of the long row of B: its non-zero of A, and where it lies. `values` is for
-/// multiplying only.
+/// What the block knows of a row.
 template <class Ptr>
 struct Workspace {
-  Key longest;  ///< its length, then how many non-zeros of A are left from there on
+  Key longest;  ///< row of B: its length, then how many non-zeros of A are left from there on
   unsigned count;
   Ptr source[kBlock];   ///< of a product: where in B
   Index entry[kBlock];  ///< which non-zero of A's row
@@ -159,9 +158,8 @@ __global__ void __launch_bounds__(kBlock)
     const Index k = f.a.col_idx[entry];
     const T factor = f.a.values[entry];
     const Ptr from = f.b.row_ptr[k], length = f.b.row_ptr[k + 1] - from;
-    const auto first = static_cast<Ptr>(Offset{length} * part / parts);
-    const auto last = static_cast<Ptr>(Offset{length} * (part + 1) / parts);
-    for (Ptr q = first + static_cast<Ptr>(me); q < last; q += Ptr{kBlock}) {
+    const Piece<Ptr> own = part_of<Ptr>({0, length}, part, parts);
+    for (Ptr q = own.from + static_cast<Ptr>(me); q < own.to; q += Ptr{kBlock}) {
       unsigned before = 0, end = mine.new_columns;  // new columns whose place is at most q
       while (before < end) {
         const unsigned middle = (before + end) / 2;
@@ -175,7 +173,8 @@ __global__ void __launch_bounds__(kBlock)
       c.values[out + q + before] = factor * f.b.values[from + q];
     }
     __syncthreads();
-    if (mine.is_sum && !mine.is_new && mine.place >= first && mine.place < last) c.values[mine_at] += sum;
+    if (mine.is_sum && !mine.is_new && mine.place >= own.from && mine.place < own.to)
+      c.values[mine_at] += sum;
   });
 }
 

@@ -55,6 +55,7 @@ inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
 inline bool is_counted_by(const Rules& rules, const Bounds& bounds, Form form) {
   const Index in_warp_table = rules.count_warp_slots / 2;  // products
   switch (form) {
+    case Form::band: return rules.band_products > 0;
     case Form::merged:
     case Form::warp_tables:
     case Form::narrow: return true;
@@ -86,6 +87,8 @@ inline bool is_multiplied_by(const Rules& rules, const Bounds& bounds, Form form
     case Form::warp_tables: return !all_narrow || rules.warp_slots / 2 > rules.narrow_results;
     case Form::block_tables: return !all_ranked || any_sparse(rules.warp_slots / 2);
     case Form::large_tables: return any_sparse(rules.block_slots / 2);
+    case Form::narrow_long: return results > rules.narrow_results;
+    case Form::band: return rules.band_products > 0;
     case Form::ranked_spans:
       if (!is_counted_by(rules, bounds, Form::windows)) return false;  // which alone makes spans
       [[fallthrough]];

@@ -21,7 +21,7 @@ enum class Form : unsigned char {
   large_tables,   ///< table_rows.cu: a block, the largest table that a block's shared memory holds
   block_tables,   ///< table_rows.cu: a block with one table
   merged,         ///< merged_rows.cu: a long row of B, and few products beside it; a block
-  narrow_long,    ///< the same for more results, so with fewer warps on an SM; numeric only
+  narrow_long,    ///< as narrow, numeric only: more results, so fewer warps on an SM
   narrow,         ///< narrow_rows.cu: a warp, a bitmap of the row's range of columns
   warp_tables,    ///< table_rows.cu: a warp with a table of its own
   small_tables,   ///< table_rows.cu, a smaller table
@@ -182,11 +182,16 @@ STAGES_HD inline bool may_be_narrow(const Rules& rules, const RowFacts& row) {
   return row.rows_of_b > 1 && row.products > rules.most_sorted_narrow && row.products <= rules.most_sorted;
 }
 
-/// Whether four lanes may take a row: its bits and sums fit, also those of `narrow`, which takes few such rows.
+/// Whether four lanes may take a row if its range is short.
+STAGES_HD inline bool may_be_band(const Rules& rules, const RowFacts& row) {
+  return row.rows_of_b > 1 && row.products > rules.most_by_threads && row.products <= rules.band_products;
+}
+
+/// Whether they do: its bits and sums fit, also those of `narrow`, which takes few such rows.
 STAGES_HD inline bool is_band(const Rules& rules, const RowFacts& row) {
-  return row.rows_of_b > 1 && row.products > rules.most_by_threads && row.products <= rules.band_products &&
-         row.width > 0 && row.width <= kBandColumns && row.width <= rules.count_narrow_columns &&
-         row.width <= rules.narrow_columns && row.width <= rules.narrow_results;
+  return may_be_band(rules, row) && row.width > 0 && row.width <= kBandColumns &&
+         row.width <= rules.count_narrow_columns && row.width <= rules.narrow_columns &&
+         row.width <= rules.narrow_results;
 }
 
 /// The form that counts the results of a row. A bitmap over the range of columns costs a step for each 32 of
