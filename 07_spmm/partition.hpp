@@ -27,7 +27,7 @@ struct Cut {
   Index slack = 0;       ///< how far a boundary may move back to the beginning of its row
 };
 
-/// The slack that shares of so many non-zeros have, but for rules of `balanced`.
+/// The slack that shares of so many non-zeros have in the rungs.
 inline Index usual_slack(Index share_size) {
   return std::min(std::max(share_size / 8, Index{16}), share_size - 1);
 }

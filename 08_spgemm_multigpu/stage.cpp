@@ -10,7 +10,6 @@ void add_08_spgemm_multigpu(Registry& registry) {
   add_sorted_rows(registry);
   add_bitmaps(registry);
   add_binned(registry);
-  add_adaptive_spgemm(registry);
   add_structure_reuse(registry);
 #ifdef STAGES_HAVE_MULTIGPU
   add_multi_gather(registry);

@@ -39,7 +39,6 @@ void add_bitmaps(Registry& registry, const std::string& name = "08_spgemm_multig
                  const BinSizes& sizes = {});
 void add_binned(Registry& registry, const std::string& name = "08_spgemm_multigpu/binned",
                 const spgemm::Settings& settings = {});
-void add_adaptive_spgemm(Registry& registry);
 void add_structure_reuse(Registry& registry, const std::string& name = "08_spgemm_multigpu/structure_reuse",
                          const spgemm::Settings& settings = {});
 /// Where the build has MPI.

@@ -8,7 +8,7 @@
 # parts. Then tools/fit_rules.py makes the trees, writes them to FILE and prints what they lose against the best form of each matrix.
 # `stages run --rules FILE` goes by them. Files of public collections are taken from STAGES_FILES, or left out where it lacks them.
 #
-# Operations: spmv; spmm, with 16, 32, 33, 128 and 256 columns; spgemm. Defaults: out/rules.txt; out/rules; all operations. The program
+# Operations: spmv; spmm, with 16, 32, 128 and 256 columns. Defaults: out/rules.txt; out/rules; all operations. The program
 # is build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted", STAGES_TYPES="f32": those alone. Several may work on one DIRECTORY,
 # each on a GPU of its own (CUDA_VISIBLE_DEVICES).
 set -euo pipefail
@@ -18,11 +18,11 @@ while [ $# -gt 0 ]; do
   case $1 in
     --rules) rules=${2:?--rules needs a FILE}; shift 2 ;;
     --out) out=${2:?--out needs a DIRECTORY}; shift 2 ;;
-    spmv | spmm | spgemm) break ;;
+    spmv | spmm) break ;;
     *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
-[ $# -gt 0 ] || set -- spmv spmm spgemm
+[ $# -gt 0 ] || set -- spmv spmm
 [ -x "$program" ] || { echo "fit-rules: there is no program $program; build it (tools/build.sh gpu stages), or name one by STAGES_PROGRAM" >&2; exit 2; }
 mkdir -p "$out" "$(dirname "$rules")"
 
@@ -31,12 +31,8 @@ forms_of() {
   local vendor="|vendor/cusparse_$1"
   [ "$2" = reported ] || vendor=
   case $1 in
-    spgemm)
-      forms=(--filter "08_[^/]*/(binned|adaptive)\$${vendor:+$vendor.*pooled}" --set 08_spgemm_multigpu/binned:waits=1
-        --set 08_spgemm_multigpu/binned:tables=3 --set 08_spgemm_multigpu/binned:sorted=2,3) ;;
     spmv) forms=(--filter "05_.*/(balanced|sliced|adaptive)\$$vendor") ;;
-    spmm) forms=(--n-cols 16,32,33,128,256 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor"
-      --set 07_spmm/balanced:share=16,64 --set 07_spmm/whole_rows:order=1 --set 07_spmm/whole_rows:lanes=16) ;;
+    spmm) forms=(--n-cols 16,32,128,256 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor") ;;
   esac
 }
 

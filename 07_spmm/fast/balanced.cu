@@ -31,9 +31,9 @@
 //   strip    8, 16 or 32 columns if there are no more; else 256 bytes (64 floats)
 //   share    half of what a group would get if the device took all non-zeros at once, so that there are two
 //            waves of groups. At least 32 non-zeros, because beginning a share takes three trips to memory (16
-//            if that half, times the strips, is less than 6), and at most 256, so that what ends last ends
-//            soon: on 8 lanes 128, on 4 32. A boundary moves back by an eighth of a share, or 16 non-zeros if
-//            that is more; if the share was chosen, or no row is longer, so far that none is cut that fits
+//            if that half, times the strips, is less than 6), and at most 64: larger ones were slower on meshes
+//            and bands (notes.md). On 4 lanes at most 32; on a warp 256, which asks for 128 at once. No row is
+//            cut that fits into a share and has at most 64
 //   loads    8 of a lane; 4 on 4 lanes, and where the mean row has fewer than 16 non-zeros, since a batch in
 //            which rows end is added up one by one
 //   packing  where all gathers together then ask for fewer lines of 128 bytes, by seven times those that B has
@@ -61,6 +61,7 @@ namespace stages::spmm {
 namespace {
 
 constexpr Index kTwoBatches = 16;  ///< non-zeros of a mean row
+constexpr Index kUncut = 64;       ///< non-zeros of a row
 constexpr double kLeastSaved = 7;  ///< lines for each line of B, with which a copy of B pays
 
 /// The columns of a strip.
@@ -94,7 +95,7 @@ Index share_for(const SpmmProblem<T>& problem, const Granularity& g, const Resid
   const double even = nnz / (2.0 * device.sms * residency.groups * blocks);
   const Index strips = (problem.n_cols + g.strip - 1) / g.strip;
   const unsigned lanes = kSmallBlock / residency.groups;
-  return in_eights(even, even * strips < 6 ? 16 : 32, lanes == 4 ? 32 : lanes == 8 ? 128 : 256);
+  return in_eights(even, even * strips < 6 ? 16 : 32, lanes == 4 ? 32 : lanes == kWarp ? 256 : 64);
 }
 
 /// By the share chosen, and the rules above.
@@ -112,8 +113,7 @@ Granularity granularity_of(const SpmmProblem<T>& problem, const ParameterValues&
   const Residency residency = few ? kResidencyOfFewColumns : residency_of_strips<T>(g);
   Cut& cut = g.cut;
   cut.share_size = share > 0 ? share : share_for(problem, g, residency);
-  const bool fit = share > 0 || a.longest_row() <= cut.share_size;
-  cut.slack = fit ? cut.share_size - 1 : usual_slack(cut.share_size);
+  cut.slack = std::min(cut.share_size, kUncut) - 1;
   return g;
 }
 
@@ -238,7 +238,7 @@ void add_balanced(Registry& registry) {
       {.name = "07_spmm/balanced",
        .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order",
        .previous = "strips",
-       .parameters = {{"share", "non-zeros of a share; no row is cut that is no longer",
+       .parameters = {{"share", "non-zeros of a share",
                        "two for each group of lanes that the device has room for; 16 to 256", 1, 1 << 20}}});
 }
 

@@ -3,7 +3,7 @@
 // The idea: equal shares of non-zeros cost a look for ends of rows in each batch, a second kernel for the rows
 // that they cut, and time to cut them: dear beside a product of 5 us, and for little where no row is very
 // long. Here the lanes that take a strip of columns, each a vector of 16 bytes, do a row from its first
-// non-zero to its last, with several rows of B under way (strips.cu tells why). That is a group of 4, 8 or 16
+// non-zero to its last, with several rows of B under way (strips.cu tells why). That is a group of 4 or 8
 // lanes.
 //
 // Long rows. By length, a row that is too long for a group has all groups of a warp, or the whole block: each
@@ -14,8 +14,7 @@
 // Order. Rows come by length, the longest first: those of a warp are then equally long, and what takes longest
 // begins first. But a group alone may take as long for 64 non-zeros as a warp's eight for 500; so long rows of
 // groups come between those of blocks and those of warps, which measured better than any other place
-// (notes.md). Rows of equal length come as they lie. Where rows are even and neighbours ask for the same rows
-// of B, all may come as they lie, and each row has a group (the parameter `order`).
+// (notes.md). Rows of equal length come as they lie.
 //
 // Input: any CSR matrix, and a B whose rows are aligned to 16 bytes, and longer; a row of A that is much longer
 // than the others keeps its block, and so the product, for long. Cost: that of strips.cu. Memory: A, and 4
@@ -187,14 +186,6 @@ void with_lanes(Index lanes, Go&& go) {
   constexpr unsigned kVector = kVectorLength<T>;
   if (lanes == 4) go(RowLanes<4, kVector>{});
   if (lanes == 8) go(RowLanes<8, kVector>{});
-  if (lanes == 16) go(RowLanes<16, kVector>{});
-}
-
-/// The lanes of a group.
-template <class T>
-Index lanes_for(Index n_cols, const ParameterValues& values) {
-  if (const Index lanes = chosen(values, "lanes"); lanes > 0) return lanes;
-  return n_cols <= 4 * kVectorLength<T> ? 4 : 8;
 }
 
 constexpr Offset kBatch = 8, kMostBatches = 1 << 16;
@@ -228,35 +219,30 @@ Index count_longer(const Csr<T>& a, std::span<const Index> order, Offset batches
 template <class T>
 class WholeRows final : public RowMajorPlan<T> {
  public:
-  WholeRows(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
+  WholeRows(const SpmmProblem<T>& problem, Exec& exec)
       : RowMajorPlan<T>(problem, exec),
-        by_length_(chosen(values, "order") != 1),
-        lanes_(lanes_for<T>(problem.n_cols, values)),
+        lanes_(problem.n_cols <= 4 * kVectorLength<T> ? 4 : 8),
         matrix_(to_device(*problem.a)) {
     rows_.rows = problem.a->rows;
-    if (by_length_) put_in_order(*problem.a);
+    put_in_order(*problem.a);
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
     return RowMajorPlan<T>::cost(problem).plus_memory(sizeof(Index) * static_cast<double>(problem.a->rows));
   }
 
-  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec,
-                                           const ParameterValues& values) {
+  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec) {
     if (auto why = RowMajorPlan<T>::refuse(problem, exec)) return why;
     if (problem.n_cols <= kVectorLength<T> || !rows_are_aligned<T>(ld_of_b(problem)))
       return fmt::format(
           "takes rows of B that are longer than 16 bytes and begin at multiples of that; these have "
           "{} columns and lie {} apart; see balanced",
           problem.n_cols, ld_of_b(problem));
-    if (const Index lanes = lanes_for<T>(problem.n_cols, values); lanes > 8 && lanes != 16)
-      return fmt::format("has no groups of {} lanes; give 8 or 16", lanes);
     return std::nullopt;
   }
 
   std::vector<Metric> metrics() const override {
-    return {{"order", by_length_ ? 2.0 : 1.0, ""},
-            {"lanes", static_cast<double>(lanes_), ""},
+    return {{"lanes", static_cast<double>(lanes_), ""},
             {"rows_of_blocks", static_cast<double>(rows_.first_long), ""},
             {"rows_of_groups_first", static_cast<double>(rows_.first_warp - rows_.first_long), ""},
             {"rows_of_warps", static_cast<double>(rows_.first_rest - rows_.first_warp), ""}};
@@ -311,7 +297,6 @@ class WholeRows final : public RowMajorPlan<T> {
            a, product, rows_);
   }
 
-  bool by_length_;
   Index lanes_;  ///< of a group
   AnyDeviceCsr<T> matrix_;
   DeviceArray<Index> order_;  ///< empty where rows come as they lie
@@ -323,10 +308,7 @@ class WholeRows final : public RowMajorPlan<T> {
 void add_whole_rows(Registry& registry) {
   registry.add<WholeRows>(
       {.name = "07_spmm/whole_rows",
-       .idea = "whole rows on groups of lanes, a vector of B each; a warp or a block for long ones",
-       .parameters = {
-           {"order", "1: rows as they lie, a group each; 2: by length, the longest first", "2", 1, 2},
-           {"lanes", "of a group: 8 or 16", "4 up to 64 bytes of a row of B, else 8", 8, 16}}});
+       .idea = "whole rows on groups of lanes, a vector of B each; a warp or a block for long ones"});
 }
 
 }  // namespace stages::spmm

@@ -22,7 +22,7 @@ namespace {
 
 using Bits = unsigned long long;
 constexpr unsigned kBlock = 128;
-constexpr unsigned kTeam = 4;
+constexpr unsigned kTeam = kBandLanes;
 constexpr unsigned kRows = kBlock / kTeam;  ///< of a block
 constexpr unsigned kStride = kBandColumns + kTeam;
 static_assert(kBandColumns == 8 * sizeof(Bits));

@@ -365,28 +365,17 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   return cost;
 }
 
-/// Sizes that are powers of two, as parameters count them.
-Settings with_values(Settings settings, const ParameterValues& values) {
-  Rules& rules = settings.rules;
-  if (const Index sorted = chosen(values, "sorted"); sorted > 0) rules.most_sorted = 8 << sorted;
-  if (const Index tables = chosen(values, "tables"); tables > 0) rules.block_slots = 1024 << tables;
-  if (chosen(values, "waits") > 0) rules.recorded_rows_a_sm = 0;
-  return settings;
-}
-
-Factory binned_plans(const Settings& asked, bool count_once) {
-  Factory factory = looking<SpgemmProblem>(
-      [=]<class T>(const SpgemmProblem<T>&, Exec&, const ParameterValues& values) -> Offer<SpgemmProblem<T>> {
-        const Settings settings = with_values(asked, values);
-        return {
-            .prepare = [=](const SpgemmProblem<T>& problem, Exec& exec) -> std::unique_ptr<SpgemmPlan<T>> {
+Factory binned_plans(const Settings& settings, bool count_once) {
+  Factory factory = looking<SpgemmProblem>([=]<class T>(const SpgemmProblem<T>&, Exec&,
+                                                        const ParameterValues&) -> Offer<SpgemmProblem<T>> {
+    return {.prepare = [=](const SpgemmProblem<T>& problem, Exec& exec) -> std::unique_ptr<SpgemmPlan<T>> {
               auto plan = make_recorded(problem, exec, settings);
               if (plan == nullptr) plan = make_binned(problem, exec, settings);
               if (count_once) plan->count_once();
               return plan;
             },
             .cost = binned_cost<T>};
-      });
+  });
   factory.plan_needs = {.gpu = true};
   factory.chains = !count_once;  // structures change from round to round
   return factory;
@@ -414,10 +403,7 @@ void add_binned(Registry& registry, const std::string& name, const spgemm::Setti
   registry.add(
       {.name = name,
        .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows",
-       .previous = "bitmaps",
-       .parameters = {{"sorted", "1 to 5: lanes sort up to 16, 32, .. 256 products", "5", 1, 5},
-                      {"tables", "1 to 3: 2048, 4096, 8192 slots in a table of a block", "2", 1, 3},
-                      {"waits", "1: also small products wait for sizes, and are no graph", "by size", 1, 1}}},
+       .previous = "bitmaps"},
       spgemm::binned_plans(settings));
 }
 

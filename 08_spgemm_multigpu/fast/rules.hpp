@@ -100,8 +100,8 @@ struct Rules {
   Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
 };
 
-/// The range of a row whose columns are bits of a word.
-inline constexpr Index kBandColumns = 64;
+/// The range of a row whose columns are bits of a word, and the lanes that take it.
+inline constexpr Index kBandColumns = 64, kBandLanes = 4;
 
 /// Warps of a block with windows, and with them the columns of one pass.
 inline constexpr Index kWindowWarps = 16;
@@ -155,7 +155,8 @@ struct RowFacts {
 
 /// The form that rows of `form` get when there are `rows` of them, on a device with `sms` multiprocessors.
 STAGES_HD inline Form form_for_so_many(const Rules& rules, Form form, Index rows, int sms) {
-  if (rows >= Offset{rules.thread_rows_a_sm} * sms) return form;
+  const Offset threads = Offset{rows} * (form == Form::band ? kBandLanes : 1);
+  if (threads >= Offset{rules.thread_rows_a_sm} * sms) return form;
   if (form == Form::band) return Form::narrow;
   return form == Form::threads_32 ? Form::sorted_32 : form == Form::threads_16 ? Form::sorted_16 : form;
 }

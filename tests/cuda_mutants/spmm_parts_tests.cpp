@@ -80,7 +80,7 @@ Registry with_small_parts(const SpmmProblem<T>& problem) {
                                        "merged_after_sorting:longest=10,32,chunk=33,columns=1,2",
                                        "merged_short_rows:rows=3,longest=1,10,chunk=33,columns=1,2"};
   if (spmm::rows_are_aligned<T>(spmm::ld_of_b(problem)) && problem.n_cols > spmm::kVectorLength<T>)
-    settings.emplace_back("whole_rows:order=1,2,lanes=8,16");
+    settings.emplace_back("whole_rows");
   Registry registry = with_values(settings);
   for (const Index share : {7, 33}) {
     spmm::add_equal_shares(registry, fmt::format("equal_shares,share={}", share), share);
@@ -231,8 +231,7 @@ TEST_F(SmallParts, OfEveryStrip) {
 TEST_F(WholeRows, OfAllKindsAtOnce) {
   const std::vector<Index> lengths = {5, 600, 0, 12, 50, 1, 20, 150, 0, 5, 50, 12, 1, 3, 4};
   for (const Index n_cols : {16, 32, 48, 100})
-    expect_good(with_values({"whole_rows", "whole_rows:lanes=16"}),
-                product<float>(matrices::with_row_lengths(lengths), n_cols));
+    expect_good(with_values({"whole_rows"}), product<float>(matrices::with_row_lengths(lengths), n_cols));
 }
 
 TEST_F(WholeRows, RefuseWhatTheyCannotTake) {
@@ -242,7 +241,6 @@ TEST_F(WholeRows, RefuseWhatTheyCannotTake) {
     const auto offer = step_7().find(setting).on<SpmmProblem<float>>().look(problem, exec);
     return offer.refuse(problem, exec).value_or("");
   };
-  EXPECT_TRUE(has(refusal("07_spmm/whole_rows:lanes=12", 8), "has no groups of 12 lanes"));
   EXPECT_TRUE(has(refusal("07_spmm/whole_rows", 4), "these have 4 columns and lie 4 apart"));
   EXPECT_TRUE(has(refusal("07_spmm/whole_rows", 33), "these have 33 columns and lie 33 apart"));
 }
