@@ -8,11 +8,12 @@
 # parts. Then tools/fit_rules.py makes the trees, writes them to FILE and prints what they lose against the best form of each matrix.
 # `stages run --rules FILE` goes by them. Files of public collections are taken from STAGES_FILES, or left out where it lacks them.
 #
-# Operations: spmv; spmm, with 16, 32, 128 and 256 columns. Defaults: out/rules.txt; out/rules; all operations. The program
+# Operations: spmv; spmm, with 16, 32 and 128 columns. Defaults: out/rules.txt; out/rules; all operations. The program
 # is build/gpu/bin/stages, or STAGES_PROGRAM. STAGES_LISTS="fitted", STAGES_TYPES="f32": those alone. Several may work on one DIRECTORY,
 # each on a GPU of its own (CUDA_VISIBLE_DEVICES).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tools/matrices.sh
 program=${STAGES_PROGRAM:-build/gpu/bin/stages} rules=out/rules.txt out=out/rules
 while [ $# -gt 0 ]; do
   case $1 in
@@ -32,28 +33,22 @@ forms_of() {
   [ "$2" = reported ] || vendor=
   case $1 in
     spmv) forms=(--filter "05_.*/(balanced|sliced|adaptive)\$$vendor") ;;
-    spmm) forms=(--n-cols 16,32,128,256 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor") ;;
+    spmm) forms=(--n-cols 16,32,128 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor") ;;
   esac
 }
 
 # measure OPERATION LIST FAMILY TYPE: the record of one family.
 measure() {
-  local record matrix matrices=() status=0
+  local record status=0
   record=$out/$1-$2-${3// /_}-$4.json
   [ ! -s "$record" ] || return 0
   exec 9> "$record.lock"
   flock -n 9 || return 0
-  while read -r matrix; do
-    case $matrix in
-      gen:* | data:*) matrices+=(-m "$matrix") ;;
-      *) if [ -f "${STAGES_FILES:-}/$matrix" ]; then matrices+=(-m "$STAGES_FILES/$matrix"); else echo "fit-rules: $matrix is not in STAGES_FILES and is left out" >&2; fi ;;
-    esac
-  done < <(awk -F '\t' -v op="$1" -v list="$2" -v family="$3" \
-    '$1 == family && $2 == list && ($3 == "all" || index($3, op)) {print $4}' data/matrices.tsv)
-  [ ${#matrices[@]} -gt 0 ] || return 0
+  listed "$@"
+  [ ${#listed[@]} -gt 0 ] || return 0
   forms_of "$1" "$2"
   echo "$1, $2: $3, $4" >&2
-  "$program" run "${matrices[@]}" --op "$1" --type "$4" "${forms[@]}" --quick --max-noise 2 --check once --max-seconds 1 --max-work 1e13 \
+  "$program" run "${listed[@]}" --op "$1" --type "$4" "${forms[@]}" --quick --max-noise 2 --check once --max-seconds 1 --max-work 1e13 \
     --time-budget "${STAGES_TIME_BUDGET:-0.02}" --json "$record.part" > /dev/null || status=$?
   [ $status -eq 0 ] || [ $status -eq 77 ] || { echo "fit-rules: $1 on $3 went wrong" >&2; return $status; }
   python3 -B tools/record.py pack "$record.part" > /dev/null

@@ -13,6 +13,7 @@ import argparse
 import math
 import pathlib
 import sys
+import textwrap
 
 import numpy
 
@@ -168,16 +169,16 @@ def count(node):
     return 1 + count(node["yes"]) + count(node["no"]) if "yes" in node else 1
 
 
-def without_families(cases, forms):
+def without_families(cases, forms, least):
     """The mean loss of each family by a tree that was grown without it."""
     losses = []
     for family in sorted({case.family for case in cases}):
-        tree = Tree([case for case in cases if case.family != family], forms).root
+        tree = Tree([case for case in cases if case.family != family], forms, least).root
         losses.append(math.log1p(mean_loss(tree, [case for case in cases if case.family == family])))
     return math.expm1(sum(losses) / len(losses))
 
 
-def library_line(node, cases, forms):
+def library_line(node, cases):
     """What is known against the library: the mean of families, and on how many matrices it is faster."""
     cases = [case for case in cases if case.library < math.inf]
     if not cases:
@@ -185,7 +186,7 @@ def library_line(node, cases, forms):
     speeds = [math.log(case.library / case.seconds.get(chosen(node, case), math.inf)) if chosen(node, case) in case.seconds else 0 for case in cases]
     mean = math.exp(sum(w * s for w, s in zip(weights(cases), speeds)))
     behind = sorted((math.exp(s), case.name) for s, case in zip(speeds, cases) if s < 0)
-    return f"  {mean:.3f} of the library's fastest; behind on {len(behind)} of {len(cases)}: " + ", ".join(f"{n} {s:.2f}" for s, n in behind[:12])
+    return f"; {mean:.3f} of the library's fastest; behind on {len(behind)} of {len(cases)}" + "".join(f", {n} {s:.2f}" for s, n in behind[:12])
 
 
 def parse(lines):
@@ -208,13 +209,18 @@ def trees_in(path):
     return trees
 
 
-def say(op, node, cases, forms):
+def judged(node, cases):
+    """What a tree loses on these, in words."""
+    return f"{100 * mean_loss(node, cases):.1f} % of {len(cases)} products" if cases else "not known"
+
+
+def say(op, node, cases):
+    """Prints how large the tree is, and what it loses; returns that line."""
     fitted, reported = [c for c in cases if c.fitted], [c for c in cases if not c.fitted]
-    print(f"{op}: {count(node)} thresholds and leaves, forms {', '.join(sorted({f for c in cases for f in [chosen(node, c)]}))}")
-    for name, some in (("fitted", fitted), ("reported", reported)):
-        if some:
-            print(f" {name}: {len(some)} products, {100 * mean_loss(node, some):.1f} % lost in the mean")
-            print(library_line(node, some, forms))
+    line = (f"{op}: {count(node)} thresholds and leaves. Lost in the mean of families, against each product's best form: of the fitted list "
+            f"{judged(node, fitted)}, of the reported list {judged(node, reported)}")
+    print(line + library_line(node, reported))
+    return line
 
 
 def main(words):
@@ -225,30 +231,28 @@ def main(words):
     parser.add_argument("records", nargs="+")
     asked = parser.parse_args(words)
     operations, gpu = cases_of(asked.records)
-    text = ""
+    if asked.judge:
+        for op, cases in operations.items():
+            say(op, trees_in(asked.judge)[op], cases)
+        return
+    head = [f"Fitted by tools/fit-rules.sh to {gpu['gpu']}, {gpu['date'][:10]}, sources {gpu['source_digest'][:12]}."]
+    text = f"gpu\t{gpu['gpu']}\t{gpu['gpu_sms']}\t{gpu['gpu_l2_bytes']}\t{gpu['gpu_copy_bandwidth_bytes_per_second']}\n"
     for op, cases in operations.items():
         forms = sorted({form for case in cases for form in case.seconds})
-        if asked.judge:
-            say(op, trees_in(asked.judge)[op], cases, forms)
-            continue
         fitted = [case for case in cases if case.fitted]
-        tree = Tree(fitted, forms, asked.least)
-        say(op, tree.root, cases, forms)
-        loss = mean_loss(tree.root, fitted)
-        print(f" each family by a tree without it: {100 * without_families(fitted, forms):.1f} % lost")
+        tree = Tree(fitted, forms, asked.least).root
+        without = f"of a family by a tree fitted without it {100 * without_families(fitted, forms, asked.least):.1f} %"
+        head.append(f"{say(op, tree, cases)}, {without}.")
+        print(f" {without}")
+        loss = mean_loss(tree, fitted)
         for form in forms:
             others = [f for f in forms if f != form]
             some = [case for case in fitted if any(f in case.seconds for f in others)]
             print(f" without {form}: {100 * (mean_loss(Tree(some, others, asked.least).root, some) - loss):.1f} % more")
-        text += f"{op}\n{tree_text(tree.root)}"
+        text += f"{op}\n{tree_text(tree)}"
     if asked.rules:
-        pathlib.Path(asked.rules).write_text(head_of(gpu) + text)
-
-
-def head_of(gpu):
-    """Where the rules come from, and the line of the GPU."""
-    return (f"# Fitted by tools/fit-rules.sh to {gpu['gpu']}, {gpu['date'][:10]}, sources {gpu['source_digest'][:12]}.\n"
-            f"gpu\t{gpu['gpu']}\t{gpu['gpu_sms']}\t{gpu['gpu_l2_bytes']}\t{gpu['gpu_copy_bandwidth_bytes_per_second']}\n")
+        comment = [line for said in head for line in textwrap.wrap(said, 110, initial_indent="# ", subsequent_indent="#   ")]
+        pathlib.Path(asked.rules).write_text("\n".join(comment) + "\n" + text)
 
 
 if __name__ == "__main__":

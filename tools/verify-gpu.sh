@@ -82,6 +82,7 @@ summary=()
 digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
 [[ $digest =~ ^[0-9a-f]{64}$ ]] || { echo "verify-gpu: cmake does not tell the digest of the sources: $digest" >&2; exit 2; }
 . tools/gpu-sources.sh
+. tools/matrices.sh
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 
 # What earlier runs recorded of the sources as they are now, a step a line.
@@ -248,36 +249,23 @@ if wants shares_d4 && [ -x build/gpu/bin/mpi_tests ]; then
     --max-work 1e11 --max-seconds 2
 fi
 
-# reported OPERATION: the reported matrices of data/matrices.tsv, as options of stages run, to `held_out`: the generated ones, and the
-# files that are in STAGES_FILES.
-reported() {
-  held_out=()
-  local matrix
-  while read -r matrix; do
-    case $matrix in
-      gen:*) held_out+=(-m "$matrix") ;;
-      *) if [ -f "${STAGES_FILES:-}/$matrix" ]; then held_out+=(-m "$STAGES_FILES/$matrix"); else echo "verify-gpu: $matrix is not in STAGES_FILES and is left out" >&2; fi ;;
-    esac
-  done < <(awk -F '\t' -v op="$1" '$2 == "reported" && ($3 == "all" || index($3, op)) {print $4}' data/matrices.tsv)
-}
-
 if wants spmv_held_out; then
-  reported spmv
-  measure "spmv_held_out$of_type" 0.05 "${held_out[@]}" --op spmv --filter '05_.*/(balanced|adaptive)$|vendor/cusparse' \
+  listed spmv reported
+  measure "spmv_held_out$of_type" 0.05 "${listed[@]}" --op spmv --filter '05_.*/(balanced|sliced|adaptive)$|vendor/cusparse' \
     --type "$type" --check once
 fi
 
 if wants held_out; then
-  reported spgemm
-  measure "spgemm_held_out$of_type" 0.05 "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
+  listed spgemm reported
+  measure "spgemm_held_out$of_type" 0.05 "${listed[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
     --type "$type" --check once --max-seconds 2
 fi
 
 # spmm_held_out NAME COLUMNS: does what is wanted of that name.
 spmm_held_out() {
   wants "$1" || return 0
-  reported spmm
-  measure "$1$of_type" 0.03 "${held_out[@]}" --op spmm --n-cols "$2" --filter '07_.*/(balanced|adaptive)$|vendor/cusparse_spmm' \
+  listed spmm reported
+  measure "$1$of_type" 0.03 "${listed[@]}" --op spmm --n-cols "$2" --filter '07_.*/(balanced|whole_rows|dense_tiles|adaptive)$|vendor/cusparse_spmm' \
     --type "$type" --check once --max-work 1e13 --max-seconds 2
 }
 spmm_held_out spmm_held_out 16,32,128,256

@@ -1,8 +1,7 @@
 // SpMM with the form that fits the matrix: `dense_tiles`, which asks for a row of B once for 16 rows of A, and
 // pays with the zeros that fill its tiles up; `whole_rows`, which has nothing to look for between rows, and no
-// second kernel; or `balanced`, whatever the rows are. The last two have variants, by their parameters. What
-// decides is known before the first product: prepare looks at the features below, and goes by a tree of
-// questions (data/rules.txt).
+// second kernel; or `balanced`, whatever the rows are. What decides is known before the first product: prepare
+// looks at the features below, and goes by a tree of questions (data/rules.txt).
 //
 // Input: any CSR matrix. Cost: that of the form taken, which the results name, a pass over the rows, and a
 // sample of bands of rows for how full tiles would be.

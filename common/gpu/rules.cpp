@@ -151,23 +151,6 @@ Choice choose(Op op, const Features& features) {
   return choice;
 }
 
-/// The part of the non-zeros whose column none before them in their window has, by a sample of windows.
-template <class T>
-double fresh_share(const Csr<T>& a) {
-  constexpr Offset kWindow = 4096, kSampled = 32;
-  const Offset windows = std::max(Offset{1}, a.nnz() / kWindow), sampled = std::min(windows, kSampled);
-  Offset seen = 0, fresh = 0;
-  std::vector<Index> columns;
-  for (Offset k = 0; k < sampled; ++k) {
-    const Offset begin = k * windows / sampled * kWindow, end = std::min(a.nnz(), begin + kWindow);
-    columns.assign(a.col_idx.begin() + begin, a.col_idx.begin() + end);
-    std::sort(columns.begin(), columns.end());
-    fresh += std::unique(columns.begin(), columns.end()) - columns.begin();
-    seen += end - begin;
-  }
-  return seen > 0 ? static_cast<double>(fresh) / static_cast<double>(seen) : 1;
-}
-
 template <class T>
 Features matrix_features(const Csr<T>& a) {
   constexpr Offset kNeighbours = 32;
@@ -184,10 +167,7 @@ Features matrix_features(const Csr<T>& a) {
   return {{"mean_row", nnz / rows, ""},
           {"row_share", static_cast<double>(longest) * device.sms / nnz, ""},
           {"padding", static_cast<double>(places) / nnz, ""},
-          {"nnz_an_sm", nnz / device.sms, ""},
-          {"rows_an_sm", rows / device.sms, ""},
-          {"fresh", fresh_share(a), ""},
-          {"value_bytes", static_cast<double>(sizeof(T)), ""}};
+          {"nnz_an_sm", nnz / device.sms, ""}};
 }
 
 STAGES_FOR_VALUES(matrix_features)

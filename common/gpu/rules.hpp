@@ -60,8 +60,7 @@ Choice choose(Op op, const Features& features);
 
 /// What is counted of any matrix: its mean row; `row_share`: the longest row over `nnz_an_sm`, so whether one
 /// row keeps the device waiting; `padding`: over the non-zeros, the places if of each 32 rows in turn all were
-/// as long as the longest; `nnz_an_sm`, `rows_an_sm`; `fresh`: of 4,096 non-zeros in turn, the part whose
-/// column none before them has, by a sample; `value_bytes`.
+/// as long as the longest; and `nnz_an_sm`.
 template <class T>
 Features matrix_features(const Csr<T>& a);
 

@@ -82,7 +82,7 @@ class Records(Played):
     def setUp(self):
         super().setUp()
         (self.directory / "tools").mkdir()
-        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py", "ranks.sh", "processes.sh"):
+        for name in ("verify-gpu.sh", "gpu-sources.sh", "matrices.sh", "check-records.sh", "record.py", "ranks.sh", "processes.sh"):
             shutil.copy(ROOT / "tools" / name, self.directory / "tools")
         for name, text in PLAYED.items():
             self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
