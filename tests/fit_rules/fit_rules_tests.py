@@ -89,6 +89,18 @@ class Fits(unittest.TestCase):
             self.assertEqual(fit_rules.threshold(low, high), below)
 
 
+class BuiltIn(unittest.TestCase):
+    def test_what_is_built_in_follows_from_the_records(self):
+        """The trees of each GPU of data/rules.txt are those that its records make."""
+        built_in = [line.split("\t")[1].lower().replace(" ", "-") for line in (ROOT / "data/rules.txt").read_text().splitlines() if line.startswith("gpu\t")]
+        self.assertEqual(built_in, ["nvidia-h200"])
+        made = {}
+        for op, cases in fit_rules.cases_of(sorted((ROOT / "results/nvidia-h200/rules").glob("*-fitted-*.json")))[0].items():
+            made[op] = fit_rules.tree_text(fit_rules.Tree(cases, sorted({form for case in cases for form in case.seconds})).root)
+        self.assertEqual(sorted(made), ["spmm", "spmv"])
+        self.assertEqual({op: fit_rules.tree_text(tree) for op, tree in fit_rules.trees_in(ROOT / "data/rules.txt").items()}, made)
+
+
 class Records(unittest.TestCase):
     def test_families_that_are_there_stay(self):
         with tempfile.TemporaryDirectory() as folder:
