@@ -43,6 +43,8 @@ struct RowList {
   __device__ unsigned size() const {
     return static_cast<unsigned>(size_on_device == nullptr ? count : *size_on_device);
   }
+  /// -1: there are no more.
+  __device__ Index row(unsigned number) const { return number < size() ? rows[number] : -1; }
 };
 
 /// Where results go: row i takes positions row_ptr[i] - base .. of both arrays.

@@ -27,28 +27,20 @@ done
 [ -x "$program" ] || { echo "fit-rules: there is no program $program; build it (tools/build.sh gpu stages), or name one by STAGES_PROGRAM" >&2; exit 2; }
 mkdir -p "$out" "$(dirname "$rules")"
 
-# forms_of OPERATION LIST: those of a step, and the vendor's beside them where rules are only judged.
-forms_of() {
-  local vendor="|vendor/cusparse_$1"
-  [ "$2" = reported ] || vendor=
-  case $1 in
-    spmv) forms=(--filter "05_.*/(balanced|sliced|adaptive)\$$vendor") ;;
-    spmm) forms=(--n-cols 16,32,128 --filter "07_.*/(balanced|whole_rows|dense_tiles|adaptive)\$$vendor") ;;
-  esac
-}
-
 # measure OPERATION LIST FAMILY TYPE: the record of one family.
 measure() {
-  local record status=0
+  local record filter words status=0
   record=$out/$1-$2-${3// /_}-$4.json
   [ ! -s "$record" ] || return 0
   exec 9> "$record.lock"
   flock -n 9 || return 0
   listed "$@"
   [ ${#listed[@]} -gt 0 ] || return 0
-  forms_of "$1" "$2"
+  case $1 in spmm) words=(--n-cols 16,32,128) ;; *) words=() ;; esac
+  filter=${forms_of[$1]}
+  [ "$2" = fitted ] || filter+="|vendor/cusparse_$1"  # where rules are only judged
   echo "$1, $2: $3, $4" >&2
-  "$program" run "${listed[@]}" --op "$1" --type "$4" "${forms[@]}" --quick --max-noise 2 --check once --max-seconds 1 --max-work 1e13 \
+  "$program" run "${listed[@]}" --op "$1" --type "$4" "${words[@]}" --filter "$filter" --quick --max-noise 2 --check once --max-seconds 1 --max-work 1e13 \
     --time-budget "${STAGES_TIME_BUDGET:-0.02}" --json "$record.part" > /dev/null || status=$?
   [ $status -eq 0 ] || [ $status -eq 77 ] || { echo "fit-rules: $1 on $3 went wrong" >&2; return $status; }
   python3 -B tools/record.py pack "$record.part" > /dev/null

@@ -42,10 +42,12 @@ class Case:
         self.name, self.family, self.fitted = name, family, fitted
         self.features, self.seconds, self.library = {}, {}, math.inf
 
-    def loss(self, form):
+    def seconds_of(self, form):
         """In the place of a form that refused it that of FALLBACK is taken, as add_choice() does."""
-        taken = form if form in self.seconds else FALLBACK
-        return math.log(self.seconds[taken] / min(self.seconds.values()))
+        return self.seconds.get(form, self.seconds[FALLBACK])
+
+    def loss(self, form):
+        return math.log(self.seconds_of(form) / min(self.seconds.values()))
 
 
 def cases_of(paths):
@@ -69,7 +71,6 @@ def cases_of(paths):
             elif form == "adaptive":
                 case.features = {name.removeprefix("feature_"): metric["value"] for name, metric in row["metrics"].items()
                                  if name.startswith("feature_")}
-                case.adaptive = seconds
             else:
                 case.seconds[form] = seconds
     return {op: [case for case in of.values() if case.features and case.seconds] for op, of in cases.items()}, gpu
@@ -84,8 +85,8 @@ def weights(cases):
 
 
 class Tree:
-    """Grown on `cases` from `forms`. A split is worth half of what it and the best one behind it save, if that is more: of few rows that are
-    long and even, no single question tells those that are many."""
+    """Grown on `cases` from `forms`. A split is worth half of what it and the best one behind it save, if that is more: where one form is right
+    for rows that are long *and* many, neither question alone saves anything."""
 
     def __init__(self, cases, forms, least=LEAST):
         self.forms, self.names = forms, sorted(cases[0].features)
@@ -183,7 +184,7 @@ def library_line(node, cases):
     cases = [case for case in cases if case.library < math.inf]
     if not cases:
         return ""
-    speeds = [math.log(case.library / case.seconds.get(chosen(node, case), math.inf)) if chosen(node, case) in case.seconds else 0 for case in cases]
+    speeds = [math.log(case.library / case.seconds_of(chosen(node, case))) for case in cases]
     mean = math.exp(sum(w * s for w, s in zip(weights(cases), speeds)))
     behind = sorted((math.exp(s), case.name) for s, case in zip(speeds, cases) if s < 0)
     return f"; {mean:.3f} of the library's fastest; behind on {len(behind)} of {len(cases)}" + "".join(f", {n} {s:.2f}" for s, n in behind[:12])
@@ -209,18 +210,15 @@ def trees_in(path):
     return trees
 
 
-def judged(node, cases):
-    """What a tree loses on these, in words."""
-    return f"{100 * mean_loss(node, cases):.1f} % of {len(cases)} products" if cases else "not known"
-
-
 def say(op, node, cases):
-    """Prints how large the tree is, and what it loses; returns that line."""
-    fitted, reported = [c for c in cases if c.fitted], [c for c in cases if not c.fitted]
-    line = (f"{op}: {count(node)} thresholds and leaves. Lost in the mean of families, against each product's best form: of the fitted list "
-            f"{judged(node, fitted)}, of the reported list {judged(node, reported)}")
-    print(line + library_line(node, reported))
-    return line
+    """Prints how large the tree is, how much longer products take by it than with their best form, and what is known against the library.
+    Returns the first two."""
+    lists = {"fitted": [c for c in cases if c.fitted], "reported": [c for c in cases if not c.fitted]}
+    types = " and ".join(sorted({case.name.rpartition(" ")[2] for case in cases}))
+    said = f"{op}, {types}: thresholds: {count(node) // 2}, leaves: {count(node) // 2 + 1}. Products take longer than with their best form by " + ", ".join(
+        f"{100 * mean_loss(node, some):.1f} % ({name} list, {len(some)})" for name, some in lists.items() if some)
+    print(said + library_line(node, lists["reported"]))
+    return said
 
 
 def main(words):
@@ -241,8 +239,8 @@ def main(words):
         forms = sorted({form for case in cases for form in case.seconds})
         fitted = [case for case in cases if case.fitted]
         tree = Tree(fitted, forms, asked.least).root
-        without = f"of a family by a tree fitted without it {100 * without_families(fitted, forms, asked.least):.1f} %"
-        head.append(f"{say(op, tree, cases)}, {without}.")
+        without = f"{100 * without_families(fitted, forms, asked.least):.1f} % (a family that the tree was fitted without)"
+        head.append(f"{say(op, tree, cases)}, {without}; means over families.")
         print(f" {without}")
         loss = mean_loss(tree, fitted)
         for form in forms:

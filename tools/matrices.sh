@@ -1,4 +1,7 @@
-# The lists of data/matrices.tsv, for tools/verify-gpu.sh and fit-rules.sh, which source this in bash.
+# The lists of data/matrices.tsv, and the forms that rules choose among, for tools/verify-gpu.sh and fit-rules.sh, which source this in bash.
+
+# Of an operation: its forms and the entry that chooses, as a --filter.
+declare -A forms_of=([spmv]='05_.*/(balanced|sliced|adaptive)$' [spmm]='07_.*/(balanced|whole_rows|dense_tiles|adaptive)$')
 
 # listed OPERATION LIST [FAMILY]: its matrices as options of `stages run`, to the array `listed`: the generated ones, and the files that
 # are in the directory STAGES_FILES.

@@ -251,7 +251,7 @@ fi
 
 if wants spmv_held_out; then
   listed spmv reported
-  measure "spmv_held_out$of_type" 0.05 "${listed[@]}" --op spmv --filter '05_.*/(balanced|sliced|adaptive)$|vendor/cusparse' \
+  measure "spmv_held_out$of_type" 0.05 "${listed[@]}" --op spmv --filter "${forms_of[spmv]}|vendor/cusparse" \
     --type "$type" --check once
 fi
 
@@ -265,7 +265,7 @@ fi
 spmm_held_out() {
   wants "$1" || return 0
   listed spmm reported
-  measure "$1$of_type" 0.03 "${listed[@]}" --op spmm --n-cols "$2" --filter '07_.*/(balanced|whole_rows|dense_tiles|adaptive)$|vendor/cusparse_spmm' \
+  measure "$1$of_type" 0.03 "${listed[@]}" --op spmm --n-cols "$2" --filter "${forms_of[spmm]}|vendor/cusparse_spmm" \
     --type "$type" --check once --max-work 1e13 --max-seconds 2
 }
 spmm_held_out spmm_held_out 16,32,128,256

@@ -120,7 +120,7 @@ struct Dealt {
 };
 
 /// So that there are slices enough. A row has more lanes only where each then has two batches or more, and of
-/// very long rows as many as leave them 16.
+/// very long rows as many as leave them 8.
 template <class T>
 Dealt deal(const Csr<T>& a, const ParameterValues& values) {
   if (const Index spread = chosen(values, "spread"); spread > 0)

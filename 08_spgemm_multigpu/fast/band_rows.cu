@@ -29,8 +29,7 @@ static_assert(kBandColumns == 8 * sizeof(Bits));
 
 /// The row of a team; -1: none.
 __device__ inline Index row_of_team(RowList list) {
-  const unsigned number = blockIdx.x * kRows + threadIdx.x / kTeam;
-  return number < list.size() ? list.rows[number] : -1;
+  return list.row(blockIdx.x * kRows + threadIdx.x / kTeam);
 }
 
 /// Calls visit(non-zero of A, position in B) for this lane's part of a row's products (row < 0: none); between
@@ -39,7 +38,8 @@ template <class Ptr, class Visit>
 __device__ void walk_by_teams(const Structures<Ptr>& f, Index row, Visit visit) {
   const Ptr lane = static_cast<Ptr>(threadIdx.x % kTeam);
   const Ptr end = row < 0 ? 0 : f.a.row_ptr[row + 1];
-  for (Ptr first = row < 0 ? 0 : f.a.row_ptr[row]; __any_sync(kAllLanes, first < end); first += Ptr{kTeam}) {
+  for (Ptr first = row < 0 ? 0 : f.a.row_ptr[row]; __any_sync(kAllLanes, first < end);
+       first += first < end ? Ptr{kTeam} : Ptr{0}) {
     const Index k = first + lane < end ? f.a.col_idx[first + lane] : -1;
     const Ptr mine_from = k < 0 ? 0 : f.b.row_ptr[k], mine_to = k < 0 ? 0 : f.b.row_ptr[k + 1];
 #pragma unroll

@@ -5,10 +5,10 @@
 // before multiplying (rules.hpp, analysis.cu, bins.cu). The bins are independent kernels on several streams: a
 // handful of huge rows occupies a few SMs while the others do the rest. The host waits twice, for the sizes of
 // the bins and of C, and as often for each of the two products that split rows are. Counting needs no room for
-// C, so row pointers are exact before C is allocated. binned.md draws the flow, and says what the forms earn.
+// C, so row pointers are exact before C is allocated. binned.md draws the flow, and has the rules.
 //
 // Columns come out ascending. Every sum runs in the order of A's non-zeros, or in one that the structures and
-// the device decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run.
+// the device decide (rows.hpp, ranked, split, merged and dense rows): the same bits in each run.
 //
 // Input: any CSR matrices. Cost: each product once when counting and once or twice when multiplying; memory: A,
 // B, C, 38 bytes a row whatever the products (no row hashes in global memory), at most 256 more for a row that

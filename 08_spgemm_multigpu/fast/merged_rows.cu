@@ -20,7 +20,7 @@
 namespace stages::spgemm {
 namespace {
 
-constexpr unsigned kBlock = 256;
+constexpr unsigned kBlock = kMostBeside;
 constexpr unsigned kWarps = kBlock / kWarp;
 using Key = unsigned long long;
 

@@ -3,7 +3,6 @@
 #include "08_spgemm_multigpu/fast/passes.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace stages::spgemm {
 
@@ -166,10 +165,7 @@ std::vector<Metric> Passes<T, Ptr>::metrics(std::size_t entries, const RowsOfBin
                                             const RowsOfBins& launched) const {
   const double in_all = static_cast<double>(entries) + static_cast<double>(told().results);
   std::vector<Metric> all = {
-      {"memory_bytes_at_least", NonZeros<T>::kBytes * in_all + 20.0 * (rows_ + 1.0), "B"},
-      {"sorted", std::bit_width(static_cast<unsigned>(rules_.most_sorted / 16)) + 0.0, ""},
-      {"tables", std::bit_width(static_cast<unsigned>(rules_.block_slots / 2048)) + 0.0, ""},
-      {"waits", apart_ == 0 ? 1.0 : 0.0, ""}};
+      {"memory_bytes_at_least", NonZeros<T>::kBytes * in_all + 20.0 * (rows_ + 1.0), "B"}};
   RowsOfBins rows = {};
   for (std::size_t k = 0; k < sizes.size(); ++k)
     rows[static_cast<std::size_t>(form_of(static_cast<Form>(k), launched[k]))] += sizes[k];

@@ -5,7 +5,7 @@
 // a row, in a limited grid: forms.hpp), in lists apart from each other; the kernels read on the device how many
 // there are. C gets as much room as it could need. Nothing is left to wait for, so prepare records the product
 // as a graph, which run() only launches. Forms without rows cost a launch in a graph each, and blocks that find
-// nothing to do; so those that no row can have are left out. Memory: 80 bytes a row of C for the lists.
+// nothing to do; so those that no row can have are left out. Memory: 4 bytes a form and row of C for the lists.
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ inline Offset least_products(const Rules& rules, Form form) {
   switch (form) {
     case Form::copied_short: return 1;
     case Form::merged: return Offset{std::min(rules.most_copied_short, rules.most_sorted)} + 1;
-    case Form::band: return std::max(2, rules.most_by_threads + 1);
+    case Form::band: return std::max(2, rules.most_by_threads + 1);  // by default in larger products alone
     case Form::threads_16:
     case Form::sorted_16: return 2;
     case Form::threads_32:

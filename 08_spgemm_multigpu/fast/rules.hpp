@@ -9,7 +9,7 @@
 
 namespace stages::spgemm {
 
-/// In the order of launches: what takes longest first. (From sorted_256 on a row keeps the form that counted.)
+/// In the order of launches: what takes longest first. (From sorted_256 on, and if merged, a row keeps the form that counted.)
 /// Counting (symbolic) and multiplying (numeric) use the same names. form_by_products() gives `windows` also
 /// where nothing is decided yet.
 enum class Form : unsigned char {
@@ -50,12 +50,11 @@ inline constexpr std::array<const char*, kForms> kFormNames = {
 struct Rules {
   Index most_by_threads = 32;      ///< products; 32, 16 or 0
   Index thread_rows_a_sm = 1024;   ///< fewer rows with a thread each leave the device idle: lanes sort them
-  Index band_products = 4096;      ///< in a range of kBandColumns, if there are many such rows
+  Index band_products = 4096;      ///< in a range of kBandColumns; 0 where C has few rows (Passes::set_rules)
   Index most_sorted = 256;         ///< products; 256, 128, 64, 32, 16 or 0
   Index most_sorted_narrow = 128;  ///< in a range of no more columns than products: bitmaps take the others
   Index most_copied_short = 64;    ///< products
-  Index most_beside = 256;         ///< products beside a long row of B; at most 256
-  Index long_share = 2;            ///< which has so many times as many
+  Index long_share = 2;            ///< a long row of B has so many times the products beside it
   Index count_narrow_columns = 49152;   ///< the range of a row, counting; a multiple of 32
   Index narrow_columns = 16384;         ///< likewise, multiplying
   Index narrow_results = 512;           ///< likewise; at most 65535
@@ -74,7 +73,7 @@ struct Rules {
   Index warp_rows_of_b = 256;       ///< likewise
   Index ranked_bytes = 106 * 1024;  ///< of a block's bits and sums: two blocks share an SM
   Index ranked_small_bytes = 36 * 1024;  ///< what is left of an SM's memory is L1, which rows of B come from
-  Index value_bytes = sizeof(float);     ///< set by the plan
+  Index value_bytes = sizeof(float);     ///< set by fitted_to_memory()
   Index exchanged_entries = 256;         ///< of A: ranked rows with more exchange products (ranked_rows.cu)
   Index exchanged_products = 16;         ///< if no more come of a non-zero, in the mean
   Index window_columns = 1536;           ///< of one warp's dense window of floats; a multiple of 32
@@ -102,6 +101,9 @@ struct Rules {
 
 /// The range of a row whose columns are bits of a word, and the lanes that take it.
 inline constexpr Index kBandColumns = 64, kBandLanes = 4;
+
+/// Products beside a long row of B that is merged with them, a thread each.
+inline constexpr Index kMostBeside = 256;
 
 /// Warps of a block with windows, and with them the columns of one pass.
 inline constexpr Index kWindowWarps = 16;
@@ -145,7 +147,7 @@ STAGES_HD inline bool are_exchanged(const Rules& rules, Offset entries, Offset p
 }
 
 /// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; it may
-/// be unknown (0) where the products are few, unless the range is narrow.
+/// be unknown (0) where the products are few, unless the range is narrow, and A's row for that of a band.
 struct RowFacts {
   Offset products = 0;
   Index rows_of_b = 0;  ///< that are not empty
@@ -167,8 +169,8 @@ STAGES_HD inline Form form_by_products(const Rules& rules, const RowFacts& row) 
   const Offset products = row.products, beside = products - row.longest;
   if (products == 0) return Form::empty;
   if (row.rows_of_b == 1 && products <= rules.most_copied_short) return Form::copied_short;
-  if ((row.rows_of_b == 1 || products > rules.most_sorted) && beside <= rules.most_beside &&
-      beside * rules.long_share <= row.longest)
+  const bool is_long = products > rules.most_sorted && products > rules.most_by_threads;
+  if ((row.rows_of_b == 1 || is_long) && beside <= kMostBeside && beside * rules.long_share <= row.longest)
     return Form::merged;
   if (products <= rules.most_by_threads) return products > 16 ? Form::threads_32 : Form::threads_16;
   if (products > rules.most_sorted) return Form::windows;

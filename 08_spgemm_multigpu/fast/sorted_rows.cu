@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList 
   __shared__ Entries<Ptr, kMost> all_entries[kBlock / kTeam];
   const unsigned team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
   const unsigned number = blockIdx.x * (kBlock / kTeam) + team;
-  const Index row = number < list.size() ? list.rows[number] : -1;
+  const Index row = list.row(number);
   Entries<Ptr, kMost>& entries = all_entries[team];
   const Totals total = list_entries<kTeam>(f, row, lane, entries);
   unsigned key[kPerLane];
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
   constexpr unsigned kMost = kTeam * kPerLane;
   const unsigned team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
   const unsigned number = blockIdx.x * (kBlock / kTeam) + team;
-  const Index row = number < list.size() ? list.rows[number] : -1;
+  const Index row = list.row(number);
   auto& w = dynamic_shared<Workspace<T, Ptr, kTeam, kPerLane>>()[team];
   const Totals total = list_entries<kTeam>(f.structures(), row, lane, w.entries);
   Key key[kPerLane];

@@ -93,7 +93,7 @@ __device__ void sort_keys(Key (&key)[kMost]) {
 /// The row of this thread; -1: none.
 __device__ inline Index row_of_thread(RowList list) {
   const unsigned number = blockIdx.x * kBlock + threadIdx.x;
-  return number < list.size() ? list.rows[number] : -1;
+  return list.row(number);
 }
 
 /// The products of a row, one after the other: which non-zero of A, and where in B. The row of B that comes

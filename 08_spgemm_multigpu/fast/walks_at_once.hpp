@@ -8,8 +8,6 @@
 //   walk_together   all products of 32 non-zeros of A as one sequence, dealt to the lanes: the length of a row
 //                   does not matter, but each lane has to look up whose its product is. If a row keeps nearly
 //                   all lanes busy, there is nothing to deal: one row after the other
-//
-// What each is worth: notes.md, "Few rows that are long".
 
 #include "08_spgemm_multigpu/rows.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Rules that are data: which entry of a step multiplies a matrix, by a tree of questions for each operation.
+// Rules that are data: which entry of a step multiplies a matrix, by a tree of questions for SpMV and SpMM.
 // data/rules.txt has them, fitted by tools/fit-rules.sh and built in; `--rules FILE` takes another file. It is
 // a table of rules for each of one or more GPUs, each begun by a line of five fields between tabs,
 //
@@ -36,7 +36,7 @@ struct Choice {
 
 /// The trees of one GPU.
 struct Rules {
-  /// Of a tree in the order of its lines: the node of what holds comes next.
+  /// Nodes lie in the order of the lines. If the condition holds, the next one follows, else `otherwise`.
   struct Node {
     std::string feature;  ///< empty: a leaf
     double below = 0;
@@ -60,7 +60,7 @@ Choice choose(Op op, const Features& features);
 
 /// What is counted of any matrix: its mean row; `row_share`: the longest row over `nnz_an_sm`, so whether one
 /// row keeps the device waiting; `padding`: over the non-zeros, the places if of each 32 rows in turn all were
-/// as long as the longest; and `nnz_an_sm`.
+/// as long as the longest; and `nnz_an_sm`. Fits choose among them; not each is in a tree that is built in.
 template <class T>
 Features matrix_features(const Csr<T>& a);
 

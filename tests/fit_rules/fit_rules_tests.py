@@ -60,12 +60,12 @@ class Fits(unittest.TestCase):
 
     def test_a_tree_that_no_single_question_makes(self):
         said, text = self.rules()
-        self.assertEqual(text.splitlines()[4], "gpu\tA GPU\t132\t6e7\t4e12")
+        self.assertEqual(text.splitlines()[3], "gpu\tA GPU\t132\t6e7\t4e12")
         self.assertIn("A GPU, 2026-11-30, sources 0123456789ab.", text)
         self.assertEqual(sorted(word for word in text.split() if word in ("other", "balanced")), ["balanced", "balanced", "other"])
-        head = " ".join(line.lstrip("# ") for line in text.splitlines()[:4])
-        self.assertIn("spmv: 5 thresholds and leaves. ", head)
-        self.assertIn("of the fitted list 0.0 % of 12 products, of the reported list 0.0 % of 6 products, of a family by a tree fitted without it", head)
+        head = " ".join(line.lstrip("# ") for line in text.splitlines()[:3])
+        self.assertIn("spmv, f32: thresholds: 2, leaves: 3. ", head)
+        self.assertIn("by 0.0 % (fitted list, 12), 0.0 % (reported list, 6), ", head)
         self.assertRegex(said, r"1\.500 of the library's fastest; behind on 0 of 6")
         self.assertRegex(said, r"without other: 26\.0 % more")  # 2 of 6 families take twice as long
 
@@ -81,7 +81,7 @@ class Fits(unittest.TestCase):
 
     def test_what_a_form_refuses_the_other_does(self):
         self.results["results"] = [r for r in self.results["results"] if not (r["entry"].endswith("other") and ":few" in r["problem"]["matrix"])]
-        self.assertIn("fitted list 0.0 % of 12 products", self.rules()[0])
+        self.assertIn("0.0 % (fitted list, 12)", self.rules()[0])
         self.assertNotIn("rows", self.rules()[1].partition("spmv")[2])
 
     def test_thresholds_lie_between_and_are_short(self):
