@@ -2,8 +2,7 @@
 //
 // The idea is the definition: C(i, j) is the dot product of row i of A and column j of B. Both are sorted, so
 // two pointers walk along them, the one with the smaller index steps, and where the indices agree there is a
-// product. C comes out row by row and sorted. Empty rows of A and empty columns of B are left out. The loop is
-// `dot` in common/kernels/sparse_dot_rows.hpp, because step 2 runs it on every rank.
+// product. C comes out row by row and sorted. Empty columns of B are left out.
 //
 // What it costs: a meeting of a row and a column takes up to len(row) + len(column) steps whether or not it
 // finds anything: rows x nnz(B) + columns of B in use x nnz(A) in all. The project's B has 46,796 non-zeros in
@@ -18,7 +17,7 @@
 // their order. Memory: B once more, and C at its bound, of which only what is used is ever touched.
 
 #include "01_cpu_serial/stage.hpp"
-#include "common/kernels/sparse_dot_rows.hpp"
+#include "common/kernels/columns.hpp"
 
 namespace stages {
 namespace {
@@ -28,7 +27,7 @@ class TwoPointerDot final : public HostSpgemmPlan<T> {
  public:
   TwoPointerDot(const SpgemmProblem<T>& problem, Exec& /*exec*/)
       : HostSpgemmPlan<T>(problem),
-        columns_(kernels::columns_of(*problem.b)),
+        columns_(kernels::columns_of(problem.b->view())),
         b_values_(columns_.source.size()) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -51,14 +50,28 @@ class TwoPointerDot final : public HostSpgemmPlan<T> {
     c = Csr<T>(a.rows, this->b().cols);
     c.col_idx.resize(static_cast<std::size_t>(this->problem().result_bound));
     c.values.resize(c.col_idx.size());
+    const Index* const row_idx = columns_.row_idx.data();
     std::size_t count = 0;
-    for (Index i = 0; i < a.rows; ++i) {
-      const Offset first = a.row_ptr[i];
-      const Offset length = a.row_ptr[i + 1] - first;
-      if (length > 0)
-        count = kernels::dot_row<T>({a.col_idx + first, a.values + first, length}, columns_, b_values_.data(),
-                                    c, count);
-      c.row_ptr[static_cast<std::size_t>(i) + 1] = static_cast<Offset>(count);
+    for (std::size_t i = 0; i < c.row_ptr.size() - 1; ++i) {
+      for (const Index j : columns_.not_empty) {
+        Offset p = a.row_ptr[i], q = columns_.col_ptr[static_cast<std::size_t>(j)];
+        const Offset p_end = a.row_ptr[i + 1], q_end = columns_.col_ptr[static_cast<std::size_t>(j) + 1];
+        T sum{0};
+        bool met = false;
+        while (p < p_end && q < q_end) {
+          const Index k = a.col_idx[p], l = row_idx[q];
+          if (k == l) {
+            sum += a.values[p] * b_values_.data()[q];
+            met = true;
+          }
+          p += k <= l;
+          q += l <= k;
+        }
+        if (!met) continue;
+        c.col_idx[count] = j;
+        c.values[count++] = sum;
+      }
+      c.row_ptr[i + 1] = static_cast<Offset>(count);
     }
     c.col_idx.resize(count);
     c.values.resize(count);

@@ -9,12 +9,12 @@
 // hash tables on GPUs often take, send columns at a distance of a power of two to the same place, and meshes
 // are full of such columns.
 //
-// Each row's columns are listed as they first appear, sorted at the end, and their sums looked up in that
-// order. It runs twice: first to count, which sizes C exactly, then to fill.
+// Each row's columns are listed as they first appear and sorted at the end, as in 5_gustavson_sorted.cpp, and
+// their sums looked up in that order.
 //
-// Input: any CSR matrices. Cost: 2 x products probes and r log r for a row of r results; the table is at most
-// half full, so a column is found in 1.5 tries on average, and a new one has its place in 2.5. Each pass also
-// clears the row's table, 2 to 4 places a product. Memory: C exactly, and for the widest row a table of 2 to 4
+// Input: any CSR matrices. Cost: a probe a product, and r log r for a row of r results; the table is at most
+// half full, so a column is found in 1.5 tries on average, and a new one has its place in 2.5. Clearing the
+// row's table costs 2 to 4 places a product. Memory: C, which grows, and for the widest row a table of 2 to 4
 // times its products (never more than 4 x columns).
 
 #include <algorithm>
@@ -52,14 +52,6 @@ class HashTable {
     return place;
   }
 
-  /// Enters `column` if it is new; true if it was.
-  bool enter(Index column) {
-    const std::size_t place = find(column);
-    if (keys_[place] == column) return false;
-    keys_[place] = column;
-    return true;
-  }
-
   /// Adds `product` to the sum of `column`; true if the column is new.
   bool add(Index column, T product) {
     const std::size_t place = find(column);
@@ -83,25 +75,15 @@ class HashTable {
   int shift_ = 64;
 };
 
-/// Calls visit(position in A, position in B) for every product of row i of C.
-template <class T, class Visit>
-void for_each_product(const CsrView<T>& a, const CsrView<T>& b, Index i, Visit&& visit) {
-  for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
-    const Index k = a.col_idx[p];
-    for (Offset q = b.row_ptr[k]; q < b.row_ptr[k + 1]; ++q) visit(p, q);
-  }
-}
-
 template <class T>
 class GustavsonHash final : public HostSpgemmPlan<T> {
  public:
-  GustavsonHash(const SpgemmProblem<T>& problem, Exec& exec)
-      : HostSpgemmPlan<T>(problem), exec_(exec), table_(widest_row(problem)) {}
+  GustavsonHash(const SpgemmProblem<T>& problem, Exec& /*exec*/)
+      : HostSpgemmPlan<T>(problem), table_(widest_row(problem)) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    return problem_cost(problem)
-        .with_work(2 * static_cast<double>(problem.products) + 2.0 * problem.a->rows)
-        .plus_memory(static_cast<double>(table_size(widest_row(problem))) * (sizeof(Index) + sizeof(T)));
+    const double places = static_cast<double>(table_size(widest_row(problem)) + problem.result_bound);
+    return problem_cost(problem).plus_memory(places * (sizeof(Index) + sizeof(T)));
   }
 
   // In a chain A is the last C, whose widest row is another; a load begins with the first A again.
@@ -115,22 +97,12 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
   }
 
   void run() override {
-    const CsrView<T>&a = this->a(), &b = this->b();
+    const CsrView<T>& a = this->a();
     Csr<T>& c = this->c_;
-    c = Csr<T>(a.rows, b.cols);
-    {
-      Phase phase(exec_, "symbolic");
-      for (Index i = 0; i < a.rows; ++i) {
-        const auto row = static_cast<std::size_t>(i);
-        c.row_ptr[row + 1] = c.row_ptr[row] + count_row(a, b, i);
-      }
-      c.col_idx.resize(static_cast<std::size_t>(c.row_ptr.back()));
-      c.values.resize(c.col_idx.size());
-    }
-    Phase phase(exec_, "numeric");
+    c = Csr<T>(a.rows, this->b().cols);
     for (Index i = 0; i < a.rows; ++i) {
-      const Offset at = c.row_ptr[static_cast<std::size_t>(i)];
-      fill_row(a, b, i, c.col_idx.data() + at, c.values.data() + at);
+      add_row(i, c);
+      c.row_ptr[static_cast<std::size_t>(i) + 1] = std::ssize(c.col_idx);
     }
   }
 
@@ -139,35 +111,26 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
     return std::min(problem.max_row_products, Offset{problem.b->cols});
   }
 
-  /// Fits the table to row i of C; false if the row has no products.
-  bool fit_table(const CsrView<T>& a, const CsrView<T>& b, Index i) {
+  /// Makes row i of C, behind the rows that are there.
+  void add_row(Index i, Csr<T>& c) {
+    const CsrView<T>&a = this->a(), &b = this->b();
     Offset products = 0;
     for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p)
       products += b.row_ptr[a.col_idx[p] + 1] - b.row_ptr[a.col_idx[p]];
-    if (products > 0) table_.resize(std::min(products, Offset{b.cols}));
-    return products > 0;
-  }
-
-  Offset count_row(const CsrView<T>& a, const CsrView<T>& b, Index i) {
-    if (!fit_table(a, b, i)) return 0;
-    Offset count = 0;
-    for_each_product(a, b, i, [&](Offset, Offset q) { count += table_.enter(b.col_idx[q]); });
-    table_.clear();
-    return count;
-  }
-
-  void fill_row(const CsrView<T>& a, const CsrView<T>& b, Index i, Index* columns, T* values) {
-    if (!fit_table(a, b, i)) return;
-    Index* end = columns;
-    for_each_product(a, b, i, [&](Offset p, Offset q) {
-      if (table_.add(b.col_idx[q], a.values[p] * b.values[q])) *end++ = b.col_idx[q];
-    });
-    std::sort(columns, end);
-    for (const Index* column = columns; column < end; ++column) *values++ = table_.sum(*column);
+    if (products == 0) return;
+    table_.resize(std::min(products, Offset{b.cols}));
+    const std::ptrdiff_t first = std::ssize(c.col_idx);
+    for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
+      const Index k = a.col_idx[p];
+      for (Offset q = b.row_ptr[k]; q < b.row_ptr[k + 1]; ++q)
+        if (table_.add(b.col_idx[q], a.values[p] * b.values[q])) c.col_idx.push_back(b.col_idx[q]);
+    }
+    std::sort(c.col_idx.begin() + first, c.col_idx.end());
+    for (auto column = c.col_idx.begin() + first; column < c.col_idx.end(); ++column)
+      c.values.push_back(table_.sum(*column));
     table_.clear();
   }
 
-  Exec& exec_;
   HashTable<T> table_;
 };
 

@@ -16,6 +16,7 @@
 
 #include "02_mpi/scattered_rows.hpp"
 #include "02_mpi/stage.hpp"
+#include "common/kernels/spgemm_rows.hpp"
 
 namespace stages {
 namespace {
@@ -23,11 +24,24 @@ namespace {
 template <class T>
 class Balanced final : public ScatteredRows<T> {
  public:
-  Balanced(const SpgemmProblem<T>& problem, Exec& exec) : ScatteredRows<T>(problem, exec) {
+  Balanced(const SpgemmProblem<T>& problem, Exec& exec)
+      : ScatteredRows<T>(problem, exec), rows_(this->shape_.cols) {
     std::vector<Offset> before;
     if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
     this->deal_rows_by_time(std::move(before));  // multiplies, to see how long the ranks take
   }
+
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    return ScatteredRows<T>::cost_with(problem, kernels::spgemm_rows_bytes(*problem.b));
+  }
+
+ private:
+  void multiply_rows(const CsrView<T>& a, const CsrView<T>& b, Csr<T>& c) override {
+    rows_.reserve(a, b, c);
+    rows_.fill(a, b, c);
+  }
+
+  kernels::SpgemmRows<T> rows_;
 };
 
 }  // namespace

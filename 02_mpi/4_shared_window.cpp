@@ -12,14 +12,8 @@
 // there are products. Memory that is mapped for the first time is slow: each page faults on every rank that
 // touches it. Windows only grow and are kept, so this belongs to the warm-up.
 //
-// Several nodes share no memory. Then each node has its window; A and B are broadcast among the first ranks of
-// the nodes, C is put together on each node, and the first ranks send their pieces to rank 0. A note says so,
-// for this is a gather again, though of one message a node.
-//
-// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; A and B copied by rank 0
-// alone, C copied by all ranks. Memory: A, B and C once more a node.
-
-#include <fmt/format.h>
+// Input: any CSR matrices, any number of ranks on one node; several share no memory. Cost: one step a product,
+// over ranks; A and B copied by rank 0 alone, C copied by all ranks. Memory: A, B and C once more.
 
 #include <cstring>
 #include <optional>
@@ -62,33 +56,12 @@ class SharedCsr {
     std::memcpy(col_idx(), m.col_idx, nnz * sizeof(Index));
     std::memcpy(values(), m.values, nnz * sizeof(T));
   }
-  /// Called by the first rank of every node.
-  void broadcast(Index rows, Offset nnz, MPI_Comm leaders) const {
-    mpi::broadcast(row_ptr(), Offset{rows} + 1, 0, leaders);
-    mpi::broadcast(col_idx(), nnz, 0, leaders);
-    mpi::broadcast(values(), nnz, 0, leaders);
-  }
 
  private:
   mpi::SharedArray<Offset> row_ptr_;
   mpi::SharedArray<Index> col_idx_;
   mpi::SharedArray<T> values_;
 };
-
-/// Sum of `count` over the ranks before this one, and over all ranks; 0 and `count` on a single rank.
-struct Place {
-  Offset before = 0;
-  Offset total = 0;
-};
-Place place_of(Offset count, MPI_Comm comm) {
-  Place place;
-  mpi::check(MPI_Exscan(&count, &place.before, 1, MPI_INT64_T, MPI_SUM, comm), "adding up counts");
-  int rank = 0;
-  mpi::check(MPI_Comm_rank(comm, &rank), "asking for the rank");
-  if (rank == 0) place.before = 0;  // which MPI_Exscan leaves as it was
-  mpi::check(MPI_Allreduce(&count, &place.total, 1, MPI_INT64_T, MPI_SUM, comm), "adding up counts");
-  return place;
-}
 
 template <class T>
 class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
@@ -102,12 +75,13 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
         rows_(this->shape_.cols) {
     std::vector<Offset> before;
     if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
-    number_by_node();
     this->deal_rows_by_time(std::move(before));
   }
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
     if (auto reason = mpi::MpiSpgemmPlan<T>::refuse(problem, exec)) return reason;
+    if (mpi::ranks_of(exec)->nodes() > 1)
+      return "has ranks on several nodes, which share no memory; see 02_mpi/distributed";
     std::vector<double> windows;
     const auto matrix = [&](Index rows, Offset nnz) {
       const auto entries = static_cast<double>(nnz);
@@ -128,27 +102,10 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
         entry * static_cast<double>(problem.a->nnz() + problem.b->nnz() + problem.result_bound));
   }
 
-  std::string note() const override {
-    const mpi::MpiCommunicator& ranks = this->ranks_;
-    if (ranks.nodes() == 1) return {};
-    return fmt::format("gathered between {} {}nodes: they share no memory", ranks.nodes(),
-                       ranks.pretends() ? "pretended " : "");
-  }
-
  private:
-  /// Rows are dealt in the order of the nodes, so that a node's rows are neighbours whatever mpirun did.
-  void number_by_node() {
-    const mpi::MpiCommunicator& ranks = this->ranks_;
-    if (ranks.node_rank() == 0) first_number_ = place_of(ranks.node_size(), ranks.leaders()).before;
-    mpi::broadcast(&first_number_, 1, 0, ranks.node());
-  }
-  std::size_t share() const override {
-    return static_cast<std::size_t>(first_number_ + this->ranks_.node_rank());
-  }
   void use(const mpi::RowBounds& bounds) override {
-    bounds_ = bounds;
-    first_row_ = bounds[share()];
-    last_row_ = bounds[share() + 1];
+    first_row_ = bounds[this->me()];
+    last_row_ = bounds[this->me() + 1];
   }
 
   void place() override {
@@ -161,8 +118,6 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
         shared.copy_from(matrix);
         mpi::add_traffic(bytes_of(rows, nnz));
       }
-      if (this->ranks_.nodes() > 1 && this->ranks_.node_rank() == 0)
-        shared.broadcast(rows, nnz, this->ranks_.leaders());
       shared.fence();
     };
     fill(shared_a_, this->a_, shape.rows, shape.nnz_a);
@@ -191,59 +146,27 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
   }
 
   void collect() override {
-    const mpi::MpiCommunicator& ranks = this->ranks_;
     c_.fence();  // nobody still reads the C before this one
-    const Place in_node = place_of(c_part_.nnz(), ranks.node());
-    Place node{0, in_node.total};  // where this node's non-zeros begin in C, and the nnz of C
-    if (ranks.nodes() > 1) {
-      if (ranks.node_rank() == 0) node = place_of(in_node.total, ranks.leaders());
-      mpi::broadcast(&node, 1, 0, ranks.node());
-    }
-    nnz_ = node.total;
-    const bool home = ranks.node_index() == 0;  // here C is whole, elsewhere only the node's non-zeros
-    c_.reserve(this->shape_.rows, home ? nnz_ : in_node.total);
-    write_rows(in_node.before + node.before, in_node.before + (home ? node.before : 0));
+    const Offset mine = c_part_.nnz();
+    Offset before = 0;  // of the ranks before this one; rank 0's is not written
+    mpi::check(MPI_Exscan(&mine, &before, 1, MPI_INT64_T, MPI_SUM, this->comm()), "adding up counts");
+    mpi::check(MPI_Allreduce(&mine, &nnz_, 1, MPI_INT64_T, MPI_SUM, this->comm()), "adding up counts");
+    c_.reserve(this->shape_.rows, nnz_);
+    write_rows(this->root() ? 0 : before);
     c_.fence();
-    if (ranks.nodes() > 1 && ranks.node_rank() == 0) gather_between_nodes(node.before, in_node.total);
   }
 
-  /// Writes this rank's rows: their row pointers count from `first_entry` in C, their non-zeros go to `to` on.
-  void write_rows(Offset first_entry, Offset to) {
+  /// Writes this rank's rows, whose non-zeros begin at `first` in C.
+  void write_rows(Offset first) {
     Offset* row_ptr = c_.row_ptr() + first_row_;
-    if (first_row_ == 0 && this->ranks_.node_rank() == 0) row_ptr[0] = 0;
-    for (std::size_t i = 1; i < c_part_.row_ptr.size(); ++i) row_ptr[i] = c_part_.row_ptr[i] + first_entry;
+    if (this->root()) row_ptr[0] = 0;
+    for (std::size_t i = 1; i < c_part_.row_ptr.size(); ++i) row_ptr[i] = c_part_.row_ptr[i] + first;
     if (c_part_.nnz() > 0) {
       const auto nnz = static_cast<std::size_t>(c_part_.nnz());
-      std::memcpy(c_.col_idx() + to, c_part_.col_idx.data(), nnz * sizeof(Index));
-      std::memcpy(c_.values() + to, c_part_.values.data(), nnz * sizeof(T));
+      std::memcpy(c_.col_idx() + first, c_part_.col_idx.data(), nnz * sizeof(Index));
+      std::memcpy(c_.values() + first, c_part_.values.data(), nnz * sizeof(T));
     }
     mpi::add_traffic(bytes_of(c_part_.rows, c_part_.nnz()));
-  }
-
-  /// The first ranks of the nodes: their pieces of C to rank 0, straight into its window.
-  void gather_between_nodes(Offset first_entry, Offset entries) {
-    const mpi::MpiCommunicator& ranks = this->ranks_;
-    const Offset mine[4] = {first_row_, node_last_row(), first_entry, entries};
-    const std::vector<Offset> all = mpi::all_gather(mine, ranks.leaders());
-    mpi::Transfers transfers(ranks.leaders());
-    if (ranks.node_index() == 0) {
-      for (int node = 1; node < ranks.nodes(); ++node) {
-        const Offset* piece = all.data() + 4 * node;
-        transfers.receive(c_.row_ptr() + piece[0] + 1, piece[1] - piece[0], node);
-        transfers.receive(c_.col_idx() + piece[2], piece[3], node);
-        transfers.receive(c_.values() + piece[2], piece[3], node);
-      }
-    } else {
-      transfers.send(c_.row_ptr() + mine[0] + 1, mine[1] - mine[0], 0);
-      transfers.send(c_.col_idx(), entries, 0);
-      transfers.send(c_.values(), entries, 0);
-    }
-    transfers.wait();
-  }
-
-  /// Called on the first rank of a node: where the rows of its last rank end.
-  Index node_last_row() const {
-    return bounds_[static_cast<std::size_t>(first_number_ + this->ranks_.node_size())];
   }
 
   void forget() override {
@@ -268,8 +191,6 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
 
   SharedCsr<T> shared_a_, shared_b_, c_;
   kernels::SpgemmRows<T> rows_;
-  mpi::RowBounds bounds_;
-  Offset first_number_ = 0;  // of the node's first rank, in the order of the nodes
   Index first_row_ = 0, last_row_ = 0;
   Buffer<Offset> own_row_ptr_;
   Csr<T> c_part_, kept_rows_;  // kept: A's, where those are the rows of C of the round before
@@ -280,7 +201,7 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
 
 void add_mpi_shared_window(Registry& registry) {
   registry.add<SharedWindowPlan>({.name = "02_mpi/shared_window",
-                                  .idea = "A, B and C in memory that all ranks of a node see: no gather",
+                                  .idea = "A, B and C in memory that all ranks of the node see: no gather",
                                   .previous = "balanced"});
 }
 

@@ -24,9 +24,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "02_mpi/dot_rows.hpp"
 #include "02_mpi/scattered_rows.hpp"
 #include "02_mpi/stage.hpp"
-#include "common/kernels/sparse_dot_rows.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages {
@@ -81,21 +81,7 @@ class ColumnsOfB final : public GatheredToRoot<T> {
     if (!this->has_b()) make_columns();
     Phase phase(this->exec_, "compute");
     const auto start = std::chrono::steady_clock::now();
-    this->c_part_ = Csr<T>(this->a_part_.rows, this->shape_.cols);
-    std::size_t count = 0;
-    for (Index i = 0; i < this->a_part_.rows; ++i) {
-      const auto row = static_cast<std::size_t>(i);
-      const Offset first = this->a_part_.row_ptr[row], length = this->a_part_.row_nnz(i);
-      const std::size_t room = count + columns_.not_empty.size();
-      if (room > this->c_part_.values.size())
-        this->c_part_.resize(static_cast<Offset>(std::max(room, 2 * this->c_part_.values.size())));
-      if (length > 0)
-        count = kernels::dot_row<T>(
-            {this->a_part_.col_idx.data() + first, this->a_part_.values.data() + first, length}, columns_,
-            b_values_.data(), this->c_part_, count);
-      this->c_part_.row_ptr[row + 1] = static_cast<Offset>(count);
-    }
-    this->c_part_.resize(static_cast<Offset>(count));
+    dot_rows(this->a_part_.view(), columns_, b_values_.data(), this->shape_.cols, this->c_part_);
     this->add_compute_seconds(mpi::seconds_since(start));
   }
 

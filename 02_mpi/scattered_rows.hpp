@@ -1,12 +1,11 @@
 // SpGEMM on ranks: rows of A scattered, B broadcast, C gathered, each by a call of common/mpi for a whole
-// matrix of any size, and a kernel of step 1 on each rank.
+// matrix of any size. What is between them, a rank's own product, is the entry's.
 //
 // When place(), multiply() and collect() are called is in common/mpi/spgemm_plan.hpp. An entry says in its
 // constructor which rows each rank gets, by deal_rows() or deal_rows_by_time(); these call use(). In a chain
 // keep_rows() makes a rank's rows of C those of A, take_result() hands rank 0's C on without a copy, and where
 // has_b() the ranks have B from the round before.
 
-#include "common/kernels/spgemm_rows.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/spgemm_plan.hpp"
 
@@ -40,19 +39,21 @@ class GatheredToRoot : public mpi::MpiSpgemmPlan<T> {
 
 template <class T>
 class ScatteredRows : public GatheredToRoot<T> {
- public:
-  static Cost cost(const SpgemmProblem<T>& problem) {
+ protected:
+  using GatheredToRoot<T>::GatheredToRoot;
+
+  /// This rank's product, C = A B.
+  virtual void multiply_rows(const CsrView<T>& a, const CsrView<T>& b, Csr<T>& c) = 0;
+
+  /// Of A, of B on each rank, and of C; the product takes so many bytes beside them on each rank.
+  static Cost cost_with(const SpgemmProblem<T>& problem, double bytes_of_rank) {
     constexpr double kEntry = sizeof(Index) + sizeof(T);
     const int ranks = mpi::world_size();
     return problem_cost(problem).plus_memory(
-        ranks * kernels::spgemm_rows_bytes(*problem.b) +
+        ranks * bytes_of_rank +
         (ranks - 1) * (kEntry * static_cast<double>(problem.b->nnz()) + 8.0 * problem.b->rows) +
         kEntry * static_cast<double>(problem.a->nnz() + problem.result_bound));
   }
-
- protected:
-  ScatteredRows(const SpgemmProblem<T>& problem, Exec& exec)
-      : GatheredToRoot<T>(problem, exec), rows_(this->shape_.cols) {}
 
  private:
   void place() override {
@@ -63,12 +64,10 @@ class ScatteredRows : public GatheredToRoot<T> {
   void multiply() override {
     Phase phase(this->exec_, "compute");
     const auto start = std::chrono::steady_clock::now();
-    rows_.reserve(this->a_part_.view(), b_view_, this->c_part_);
-    rows_.fill(this->a_part_.view(), b_view_, this->c_part_);
+    multiply_rows(this->a_part_.view(), b_view_, this->c_part_);
     this->add_compute_seconds(mpi::seconds_since(start));
   }
 
-  kernels::SpgemmRows<T> rows_;
   Csr<T> b_copy_;
   CsrView<T> b_view_;  // rank 0: the loaded operand itself
 };

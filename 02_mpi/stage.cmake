@@ -1,6 +1,11 @@
-# What this step needs: MPI, found by CMakeLists.txt.
+# What this step needs: MPI, found by CMakeLists.txt. first.cpp is a program of its own.
+list(FILTER host_sources EXCLUDE REGEX "/first[.]cpp$")
 if(TARGET stages_mpi)
   set(stage_links stages_mpi)
+  add_executable(first_mpi ${dir}/first.cpp)
+  target_link_libraries(first_mpi PRIVATE MPI::MPI_C)
+  target_compile_definitions(first_mpi PRIVATE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
+  target_compile_options(first_mpi PRIVATE -Wno-conversion -Wno-pedantic)
 else()
   set(stage_missing "MPI (Debian: libopenmpi-dev)")
 endif()

@@ -7,7 +7,7 @@
 //
 // Say before you run it: which class of input will be lost, and why no other?
 
-#include "common/kernels/sparse_dot_rows.hpp"
+#include "common/kernels/columns.hpp"
 #include "micro/row_spgemm.hpp"
 
 namespace stages {

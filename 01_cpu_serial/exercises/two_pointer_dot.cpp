@@ -8,7 +8,7 @@
 //
 // Say before you run it: on which matrices must it go wrong, and on which can it not?
 
-#include "common/kernels/sparse_dot_rows.hpp"
+#include "common/kernels/columns.hpp"
 #include "micro/row_spgemm.hpp"
 
 namespace stages {
@@ -18,7 +18,7 @@ template <class T>
 class MyDots final : public micro::RowSpgemm<T> {
  public:
   MyDots(const SpgemmProblem<T>& problem, Exec& exec)
-      : micro::RowSpgemm<T>(problem, exec), columns_(kernels::columns_of(*problem.b)) {}
+      : micro::RowSpgemm<T>(problem, exec), columns_(kernels::columns_of(problem.b->view())) {}
 
  private:
   void row(Index i, Csr<T>& c) override {

@@ -1,8 +1,7 @@
 // For experts. Gustavson's algorithm in one pass, with a choice for every row.
 //
-// 6_gustavson_dense.cpp walks through all products twice and, for each row, scans a bitmap as long as the row
-// is wide. Here C is written in one pass into arrays reserved at a bound of its size, and each row goes the
-// way that suits it: few products are inserted in order; short rows of B are written out into a batch before
+// 6_gustavson_dense.cpp lets C grow and, for each row, scans a bitmap as long as the row is wide. Here C is
+// written into arrays reserved at a bound of its size, and each row goes the way that suits it: few products are inserted in order; short rows of B are written out into a batch before
 // they are added; long ones are marked a word of the bitmap at a time; a row over a wide range keeps a bitmap
 // of the bitmap. The kernel and its reasons are in common/kernels/spgemm_rows.hpp, because step 2 runs it on
 // every rank.

@@ -1,9 +1,9 @@
 // Gustavson's algorithm in one pass, with a choice for every row.
 //
-// The plain form (6_gustavson_dense.cpp of step 1) walks through all products twice and, for each row, scans
-// a bitmap as long as the row is wide. Here every cost is matched to the row at hand:
+// The plain form (6_gustavson_dense.cpp of step 1) lets C's arrays grow and, for each row, scans a bitmap as
+// long as the row is wide. Here every cost is matched to the row at hand:
 //
-//   One pass. C never has more non-zeros than sum(min(products of the row, columns)), so C's arrays are
+//   Reserved. C never has more non-zeros than sum(min(products of the row, columns)), so C's arrays are
 //   reserved at that size and written front to back. The operating system hands out memory by the page, at
 //   the first write: what is reserved and never reached costs address space only, whereas counting first
 //   costs a pass over all products (01_cpu_serial/measured.md has what each of these was worth).

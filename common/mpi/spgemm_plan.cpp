@@ -107,7 +107,7 @@ std::vector<double> MpiSpgemmPlan<T>::seconds_of_shares() {
     least = std::min(least, compute_seconds_);
   }
   std::vector<double> seconds(static_cast<std::size_t>(ranks_.size()), 0);
-  seconds[share()] = least;
+  seconds[me()] = least;
   sum_over_ranks(seconds, comm());
   return seconds;
 }

@@ -100,8 +100,6 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   bool root() const { return ranks_.rank() == 0; }
   MPI_Comm comm() const { return ranks_.comm(); }
   std::size_t me() const { return static_cast<std::size_t>(ranks_.rank()); }
-  /// Which share of the bounds this rank has: its own number, unless a plan numbers the ranks by nodes.
-  virtual std::size_t share() const { return me(); }
 
   SpgemmProblem<T> problem_;
   Exec& exec_;

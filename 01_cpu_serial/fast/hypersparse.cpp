@@ -1,4 +1,4 @@
-// SpGEMM for matrices with fewer non-zeros than rows: doubly compressed rows.
+// For experts. SpGEMM for matrices with fewer non-zeros than rows: doubly compressed rows.
 //
 // The idea: with n = 10 million rows and 100 thousand non-zeros, CSR's row pointers alone are 80 MB, 99 % of
 // them saying that a row is empty, and any loop over all rows costs more than the product. Doubly compressed
