@@ -1,4 +1,4 @@
-// B by columns, as sparse dot products want it (01_cpu_serial/4_two_pointer_dot.cpp).
+// B by columns, as sparse dot products want it, and such a product (01_cpu_serial/4_two_pointer_dot.cpp).
 #pragma once
 
 #include <algorithm>
@@ -38,6 +38,31 @@ Columns columns_of(const CsrView<T>& b) {
     }
   }
   return columns;
+}
+
+/// A sorted sparse vector.
+template <class T>
+struct SparseVector {
+  const Index* indices;
+  const T* values;
+  Offset length;
+};
+
+/// Adds the products of `u` and `v` to `sum`; false if their indices never agree.
+template <class T>
+bool dot(const SparseVector<T>& u, const SparseVector<T>& v, T& sum) {
+  bool met = false;
+  Offset p = 0, q = 0;
+  while (p < u.length && q < v.length) {
+    const Index k = u.indices[p], l = v.indices[q];
+    if (k == l) {
+      sum += u.values[p] * v.values[q];
+      met = true;
+    }
+    p += k <= l;
+    q += l <= k;
+  }
+  return met;
 }
 
 /// Steps of all dot products of rows of A and columns of B: each row that is not empty meets each column that is not.
