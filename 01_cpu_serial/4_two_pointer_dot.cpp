@@ -2,7 +2,7 @@
 //
 // The idea is the definition: C(i, j) is the dot product of row i of A and column j of B. Both are sorted, so
 // two pointers walk along them, the one with the smaller index steps, and where the indices agree there is a
-// product. C comes out row by row and sorted. Empty columns of B are left out.
+// product. C comes out row by row and sorted. Empty rows of A and empty columns of B are left out.
 //
 // What it costs: a meeting of a row and a column takes up to len(row) + len(column) steps whether or not it
 // finds anything: rows x nnz(B) + columns of B in use x nnz(A) in all. The project's B has 46,796 non-zeros in
@@ -53,6 +53,8 @@ class TwoPointerDot final : public HostSpgemmPlan<T> {
     const Index* const row_idx = columns_.row_idx.data();
     std::size_t count = 0;
     for (std::size_t i = 0; i < c.row_ptr.size() - 1; ++i) {
+      c.row_ptr[i + 1] = static_cast<Offset>(count);
+      if (a.row_ptr[i] == a.row_ptr[i + 1]) continue;
       for (const Index j : columns_.not_empty) {
         Offset p = a.row_ptr[i], q = columns_.col_ptr[static_cast<std::size_t>(j)];
         const Offset p_end = a.row_ptr[i + 1], q_end = columns_.col_ptr[static_cast<std::size_t>(j) + 1];

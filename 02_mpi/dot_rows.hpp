@@ -14,6 +14,8 @@ void dot_rows(const CsrView<T>& a, const kernels::Columns& columns, const T* b_v
   c = Csr<T>(a.rows, cols);
   std::size_t count = 0;
   for (Index i = 0; i < a.rows; ++i) {
+    c.row_ptr[static_cast<std::size_t>(i) + 1] = static_cast<Offset>(count);
+    if (a.row_ptr[i] == a.row_ptr[i + 1]) continue;
     const std::size_t room = count + columns.not_empty.size();
     if (room > c.values.size()) c.resize(static_cast<Offset>(std::max(room, 2 * c.values.size())));
     const Offset begin = a.row_ptr[i];

@@ -1,10 +1,10 @@
 // For experts. Gustavson's algorithm in one pass, with a choice for every row.
 //
 // 6_gustavson_dense.cpp lets C grow and, for each row, scans a bitmap as long as the row is wide. Here C is
-// written into arrays reserved at a bound of its size, and each row goes the way that suits it: few products are inserted in order; short rows of B are written out into a batch before
-// they are added; long ones are marked a word of the bitmap at a time; a row over a wide range keeps a bitmap
-// of the bitmap. The kernel and its reasons are in common/kernels/spgemm_rows.hpp, because step 2 runs it on
-// every rank.
+// written into arrays reserved at a bound of its size, and each row goes the way that suits it: few products
+// are inserted in order; short rows of B are written out into a batch before they are added; long ones are
+// marked a word of the bitmap at a time; a row over a wide range keeps a bitmap of the bitmap. The kernel and
+// its reasons are in common/kernels/spgemm_rows.hpp, because step 2 runs it on every rank.
 //
 // Input: any CSR matrices. Cost: a step a product; memory: C's bound, and columns x (sizeof(T) + 1/8) bytes.
 

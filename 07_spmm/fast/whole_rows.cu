@@ -13,7 +13,8 @@
 //
 // Order. Rows come by length, the longest first: those of a warp are then equally long, and what takes longest
 // begins first. But a group alone may take as long for 64 non-zeros as a warp's eight for 500; so long rows of
-// groups come between those of blocks and those of warps, which measured better than any other place. Rows of equal length come as they lie.
+// groups come between those of blocks and those of warps, which measured better than any other place. Rows of
+// equal length come as they lie.
 //
 // Input: any CSR matrix, and a B whose rows are aligned to 16 bytes, and longer; a row of A that is much longer
 // than the others keeps its block, and so the product, for long. Cost: that of strips.cu. Memory: A, and 4
