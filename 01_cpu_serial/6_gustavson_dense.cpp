@@ -84,10 +84,9 @@ class GustavsonDense final : public HostSpgemmPlan<T> {
 }  // namespace
 
 void cpu_serial::add_gustavson_dense(Registry& registry) {
-  registry.add<GustavsonDense>(
-      {.name = "01_cpu_serial/gustavson_dense",
-       .idea = "a bitmap gives the columns in order, and nothing is sorted",
-       .previous = "gustavson_sorted"});
+  registry.add<GustavsonDense>({.name = "01_cpu_serial/gustavson_dense",
+                                .idea = "a bitmap gives the columns in order, and nothing is sorted",
+                                .previous = "gustavson_sorted"});
 }
 
 }  // namespace stages

@@ -35,8 +35,8 @@ class ScatterGather final : public ScatteredRows<T> {
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     constexpr double kEntry = sizeof(Index) + sizeof(Offset) + sizeof(T);
-    return ScatteredRows<T>::cost_with(problem, kEntry * static_cast<double>(problem.b->nnz()) +
-                                                    20.0 * problem.b->cols)
+    return ScatteredRows<T>::cost_with(
+               problem, kEntry * static_cast<double>(problem.b->nnz()) + 20.0 * problem.b->cols)
         .with_work(kernels::sparse_dot_steps(*problem.a, *problem.b));
   }
 

@@ -10,7 +10,8 @@ namespace stages {
 
 /// C = A B, which has `cols` columns; `b_values`: in the order of `columns`.
 template <class T>
-void dot_rows(const CsrView<T>& a, const kernels::Columns& columns, const T* b_values, Index cols, Csr<T>& c) {
+void dot_rows(const CsrView<T>& a, const kernels::Columns& columns, const T* b_values, Index cols,
+              Csr<T>& c) {
   c = Csr<T>(a.rows, cols);
   std::size_t count = 0;
   for (Index i = 0; i < a.rows; ++i) {

@@ -32,8 +32,8 @@
 //   share    half of what a group would get if the device took all non-zeros at once, so that there are two
 //            waves of groups. At least 32 non-zeros, because beginning a share takes three trips to memory (16
 //            if that half, times the strips, is less than 6), and at most 64: larger ones were slower on meshes
-//            and bands (notes.md). On 4 lanes at most 32; on a warp 256: for few columns it asks for 128 at once.
-//            No row is cut that fits into a share and has at most 64
+//            and bands (notes.md). On 4 lanes at most 32; on a warp 256: for few columns it asks for 128 at
+//            once. No row is cut that fits into a share and has at most 64
 //   loads    8 of a lane; 4 on 4 lanes, and where the mean row has fewer than 16 non-zeros, since a batch in
 //            which rows end is added up one by one
 //   packing  where all gathers together then ask for fewer lines of 128 bytes, by seven times those that B has

@@ -51,8 +51,8 @@ class Passes {
   Passes(GpuExec& exec, Index rows, Index cols, bool apart);
 
   /// Goes by `asked`, with what is one warp's work when there are `products` in all, and what this device's
-  /// shared memory holds. Rows of more than `long_row` non-zeros of A are left out. A C of few rows has no bands:
-  /// looking for their ranges pays where a thread a row would keep the device busy.
+  /// shared memory holds. Rows of more than `long_row` non-zeros of A are left out. A C of few rows has no
+  /// bands: looking for their ranges pays where a thread a row would keep the device busy.
   void set_rules(const Rules& asked, Offset products, Index long_row = std::numeric_limits<Index>::max());
   const Rules& rules() const { return rules_; }
 

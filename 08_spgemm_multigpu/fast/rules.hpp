@@ -9,7 +9,8 @@
 
 namespace stages::spgemm {
 
-/// In the order of launches: what takes longest first. (From sorted_256 on, and if merged, a row keeps the form that counted.)
+/// In the order of launches: what takes longest first. (From sorted_256 on, and if merged, a row keeps the form
+/// that counted.)
 /// Counting (symbolic) and multiplying (numeric) use the same names. form_by_products() gives `windows` also
 /// where nothing is decided yet.
 enum class Form : unsigned char {

@@ -65,7 +65,8 @@ bool dot(const SparseVector<T>& u, const SparseVector<T>& v, T& sum) {
   return met;
 }
 
-/// Steps of all dot products of rows of A and columns of B: each row that is not empty meets each column that is not.
+/// Steps of all dot products of rows of A and columns of B: each row that is not empty meets each such
+/// column.
 template <class T>
 double sparse_dot_steps(const Csr<T>& a, const Csr<T>& b) {
   std::vector<bool> seen(static_cast<std::size_t>(b.cols), false);

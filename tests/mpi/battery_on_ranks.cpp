@@ -189,7 +189,8 @@ MPI_TEST(nodes) {
   const auto offer =
       all_entries().find("02_mpi/shared_window").on<SpgemmProblem<float>>().look(problem, world.exec);
   const std::string why = offer.refuse(problem, world.exec).value_or("");
-  require(why.find("several nodes") != std::string::npos, "shared_window on {} nodes says '{}'", expected, why);
+  require(why.find("several nodes") != std::string::npos, "shared_window on {} nodes says '{}'", expected,
+          why);
 }
 
 MPI_TEST(clocks) {
