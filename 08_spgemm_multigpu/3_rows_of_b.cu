@@ -1,74 +1,102 @@
 // SpGEMM by hashing, a warp a row of C, which takes one row of B at a time.
 //
 // The idea: in rung 2 each lane walks along a row of B of its own. Here all 32 lanes take one row of B
-// together, a column each, and then the next row (walks.hpp draws both). Three things follow:
+// together, a column each, and then the next row:
 //
-// - The columns of one row of B are all different, so no two lanes add to one sum at a time, and the sums need
-//   no atomics. (The keys still do: two columns may want the same free slot.)
-// - A sum runs in the order of A's non-zeros: the same bits in each run.
-// - Neighbouring lanes read neighbours in B, and none waits for the lane with the longest of 32 rows of B.
-//   R-MAT gains most, and more in multiplying: its lanes met in one sum most often.
+//   rung 2   lane 0: non-zero 0 of A, its row of B   b b b b        two lanes may hold one column
+//            lane 1: non-zero 1 of A, its row of B   b b b b b b
+//   here     non-zero 0 of A: lanes 0..31, its row of B             32 different columns,
+//            non-zero 1 of A: lanes 0..31, its row of B             in the order of A's non-zeros
+//
+// Three things follow. The columns of one row of B are all different, so no two lanes add to one sum at a time,
+// and the sums need no atomics. (The keys still do: two columns may want the same free slot.) A sum runs in the
+// order of A's non-zeros: the same bits in each run. And neighbouring lanes read neighbours in B.
 //
 // What it costs: where rows of B are shorter than 32, lanes idle, and the warp waits for one row of B after
-// the other. On uniform, with 8 in a row, both passes get slower by that. On the 27-point stencil only
-// counting does: multiplying waits for probes in full tables, in both rungs.
+// the other.
 //
 // Input: any CSR matrices. Cost and memory: as rung 2.
 
-#include "08_spgemm_multigpu/one_table.hpp"
+#include "08_spgemm_multigpu/hashed.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
-#include "08_spgemm_multigpu/walks.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages {
+namespace spgemm {
 namespace {
 
-using namespace spgemm;
-
-struct ByRowsOfB {
-  /// Counts a row in a table; false: a column found no slot within so many probes.
-  template <class Ptr>
-  __device__ static bool count(const Structures<Ptr>& f, Index row, Index* keys, unsigned slots,
-                               bool in_global, unsigned most_probes, Index* counts) {
-    for (unsigned s = threadIdx.x; s < slots; s += kWarp) keys[s] = kFree;
+template <class T>
+__global__ void __launch_bounds__(kWarp)
+    count_rows(View<T> a, View<T> b, Rows rows, Tables<T> tables, Index* counts) {
+  Index* const keys = tables.keys();
+  for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    if (!rows.has(row)) continue;
+    __syncwarp();  // the row before has left the table
+    for (unsigned s = threadIdx.x; s < tables.slots; s += kWarp) keys[s] = kFree;
     __syncwarp();
     Index found = 0;
-    const bool good = walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column) {
-      bool is_new = false;
-      const unsigned slot = claim(keys, slots, home(column, slots, in_global), column, is_new, most_probes);
-      found += is_new;
-      return slot != kFull;
-    });
+    for (Offset e = a.row_ptr[row]; e < a.row_ptr[row + 1]; ++e) {
+      const Index k = a.col_idx[e];
+      for (Offset q = b.row_ptr[k] + threadIdx.x; q < b.row_ptr[k + 1]; q += kWarp) {
+        bool is_new;
+        claim(keys, tables.slots, b.col_idx[q], is_new);
+        found += is_new;
+      }
+    }
     found = sum_over_warp(found);
-    if (threadIdx.x == 0 && good) counts[row] = found;
-    return good;
+    if (threadIdx.x == 0) counts[row] = found;
   }
+}
 
-  /// Adds up a row in a table that holds it, and writes it out in the order of the slots.
-  template <class T, class Ptr>
-  __device__ static void multiply(const Factors<T, Ptr>& f, Index row, Index* keys, T* values, unsigned slots,
-                                  bool in_global, const Output<T>& c) {
-    for (unsigned s = threadIdx.x; s < slots; s += kWarp) {
+template <class T>
+__global__ void __launch_bounds__(kWarp)
+    multiply_rows(View<T> a, View<T> b, Rows rows, Tables<T> tables, Output<T> c) {
+  Index* const keys = tables.keys();
+  T* const values = tables.values();
+  for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    if (!rows.has(row)) continue;
+    __syncwarp();  // the row before has left the table
+    for (unsigned s = threadIdx.x; s < tables.slots; s += kWarp) {
       keys[s] = kFree;
       values[s] = T{0};
     }
     __syncwarp();
-    walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column, T product) {
-      bool is_new = false;
-      const unsigned slot = claim(keys, slots, home(column, slots, in_global), column, is_new);
-      values[slot] += product;  // no other lane has this column now
-      return true;
-    });
-    write_taken_slots(keys, values, slots, threadIdx.x, c.row_ptr[row], c);
+    for (Offset e = a.row_ptr[row]; e < a.row_ptr[row + 1]; ++e) {
+      const Index k = a.col_idx[e];
+      for (Offset q = b.row_ptr[k] + threadIdx.x; q < b.row_ptr[k + 1]; q += kWarp) {
+        bool is_new;
+        const unsigned slot = claim(keys, tables.slots, b.col_idx[q], is_new);
+        values[slot] += a.values[e] * b.values[q];  // no other lane has this column now
+      }
+      __syncwarp();  // the next row of B may have the same columns
+    }
+    write_taken_slots(keys, values, tables.slots, threadIdx.x, c.row_ptr[row], c);
   }
+}
+
+template <class T>
+class RowsOfB final : public OneTablePlan<T> {
+ public:
+  RowsOfB(const SpgemmProblem<T>& problem, Exec& exec, Index slots)
+      : OneTablePlan<T>(problem, exec, rows_of_b<T>(), slots) {}
 };
 
 }  // namespace
 
-void add_rows_of_b(Registry& registry, const std::string& name, const HashSizes& sizes) {
-  registry.add({.name = name,
-                .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run",
-                .previous = "hash_warp_per_row"},
-               one_table<ByRowsOfB>(sizes));
+template <class T>
+HashKernels<T> rows_of_b() {
+  return {count_rows<T>, multiply_rows<T>};
+}
+STAGES_FOR_VALUES(rows_of_b)
+
+}  // namespace spgemm
+
+void add_rows_of_b(Registry& registry, const std::string& name, Index slots) {
+  registry.add<spgemm::RowsOfB>(
+      {.name = name,
+       .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run",
+       .previous = "hash_warp_per_row"},
+      slots);
 }
 
 }  // namespace stages

@@ -13,30 +13,23 @@ namespace stages {
 void add_08_spgemm_multigpu(Registry& registry);
 
 void add_hash_fixed_table(Registry& registry);
-/// Sizes of rungs 2 and 3; others are for tests, which want long rows in small matrices. Powers of two.
-struct HashSizes {
-  Index count_slots = 16384;    ///< of the table in shared memory that counts: 64 KB
-  Index shared_results = 4096;  ///< rows with more keep their sums in global memory
-  Index most_probes = 256;      ///< that a column may need for its slot while counting
-};
+/// Slots of the tables in shared memory, powers of two; others are for tests, which want long rows in small
+/// matrices.
+inline constexpr Index kOneTableSlots = 8192;
+using BinSlots = std::array<Index, 3>;
+inline constexpr BinSlots kBinSlots = {128, 1024, 4096};
 void add_hash_warp_per_row(Registry& registry,
                            const std::string& name = "08_spgemm_multigpu/hash_warp_per_row",
-                           const HashSizes& sizes = {});
+                           Index slots = kOneTableSlots);
 void add_rows_of_b(Registry& registry, const std::string& name = "08_spgemm_multigpu/rows_of_b",
-                   const HashSizes& sizes = {});
-/// Sizes of rungs 4 to 6; others are for tests, as above.
-struct BinSizes {
-  std::array<Index, 3> slots = {128, 1024, 4096};  ///< of the tables in shared memory; rows fill them by half
-  Index count_slots = 16384;                       ///< rungs 4 and 5, as above
-  Index most_probes = 256;                         ///< rungs 4 and 5, as above
-  Index span = 32768;                              ///< rung 6: columns of a bitmap, at most as many as here
-};
+                   Index slots = kOneTableSlots);
 void add_bins(Registry& registry, const std::string& name = "08_spgemm_multigpu/bins",
-              const BinSizes& sizes = {});
+              const BinSlots& slots = kBinSlots);
 void add_sorted_rows(Registry& registry, const std::string& name = "08_spgemm_multigpu/sorted_rows",
-                     const BinSizes& sizes = {});
+                     const BinSlots& slots = kBinSlots);
+/// `span`: columns of a bitmap at most; a multiple of 32.
 void add_bitmaps(Registry& registry, const std::string& name = "08_spgemm_multigpu/bitmaps",
-                 const BinSizes& sizes = {});
+                 const BinSlots& slots = kBinSlots, Index span = 1 << 18);
 void add_binned(Registry& registry, const std::string& name = "08_spgemm_multigpu/binned",
                 const spgemm::Settings& settings = {});
 void add_structure_reuse(Registry& registry, const std::string& name = "08_spgemm_multigpu/structure_reuse",

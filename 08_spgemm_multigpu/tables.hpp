@@ -1,12 +1,11 @@
 #pragma once
 // Hash tables of column numbers, and a sort in place: the parts that several kernels share.
 
-#include "08_spgemm_multigpu/rows.hpp"
+#include "08_spgemm_multigpu/product.hpp"
 
 namespace stages::spgemm {
 
-inline constexpr Index kFree = -1;      ///< a slot without a column
-inline constexpr unsigned kFull = ~0u;  ///< no slot: the table is full
+inline constexpr Index kFree = -1;  ///< a slot without a column
 
 /// Where a column would like to be. The high bits of a multiplicative hash (D. E. Knuth, The Art of Computer
 /// Programming 3, 6.4): neighbouring columns come to lie far apart, whereas `column & (slots - 1)` piles up
@@ -15,39 +14,14 @@ __device__ inline unsigned home_of(Index column, unsigned slots) {
   return __umulhi(static_cast<unsigned>(column) * 0x9E3779B1u, slots);
 }
 
-/// The slot of `column` in keys[0, slots), linear probing from `slot` on; takes a free one, atomically, if
-/// the column has none yet, and says so in is_new. kFull after `most_probes`, or as many as there are slots.
-__device__ inline unsigned claim(Index* keys, unsigned slots, unsigned slot, Index column, bool& is_new,
-                                 unsigned most_probes = ~0u) {
-  is_new = false;
-  for (unsigned probe = 0, most = min(slots, most_probes); probe < most; ++probe) {
-    const Index found = atomicCAS(&keys[slot], kFree, column);
-    is_new = found == kFree;
-    if (found == column || is_new) return slot;
-    slot = slot + 1 == slots ? 0 : slot + 1;
-  }
-  return kFull;
-}
-
-/// The same, from the column's home on, in a table that has room for it. A plain load saves the atomic
-/// operation where the column has its slot already.
-__device__ inline unsigned claim_in_roomy(Index* keys, unsigned slots, Index column, bool& is_new) {
-  is_new = false;
+/// The slot of `column` in keys[0, slots), by linear probing from its home on. Takes a free one, atomically, if
+/// the column has none yet, and says so in is_new. The table must have room for it.
+__device__ inline unsigned claim(Index* keys, unsigned slots, Index column, bool& is_new) {
   for (unsigned slot = home_of(column, slots);; slot = slot + 1 == slots ? 0 : slot + 1) {
-    Index found = *const_cast<volatile Index*>(&keys[slot]);
-    if (found == column) return slot;
-    if (found != kFree) continue;
-    found = atomicCAS(&keys[slot], kFree, column);
+    const Index found = atomicCAS(&keys[slot], kFree, column);
     is_new = found == kFree;
     if (is_new || found == column) return slot;
   }
-}
-
-/// The slot of a column that is in the table.
-__device__ inline unsigned find(const Index* keys, unsigned slots, Index column) {
-  unsigned slot = home_of(column, slots);
-  while (keys[slot] != column) slot = slot + 1 == slots ? 0 : slot + 1;
-  return slot;
 }
 
 /// Writes the taken slots of a table to C from `out` on, in their order, by a warp.
@@ -90,20 +64,6 @@ __device__ void sort_ascending(Index n, unsigned me, unsigned members, Exchange 
       meet();
     }
   }
-}
-
-/// The same for a list of numbers.
-template <class Meet>
-__device__ void sort_numbers(Index* numbers, Index n, unsigned me, unsigned members, Meet meet) {
-  sort_ascending(
-      n, me, members,
-      [=](unsigned i, unsigned j) {
-        const Index low = numbers[i], high = numbers[j];
-        if (low <= high) return;
-        numbers[i] = high;
-        numbers[j] = low;
-      },
-      meet);
 }
 
 }  // namespace stages::spgemm

@@ -3,23 +3,54 @@
 // how large C is, so all is done twice: first the results of each row are counted, then C is allocated and
 // filled. A rung gives count() and multiply(), and may say which rows are still unsorted then.
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "08_spgemm_multigpu/tables.hpp"
-#include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/gpu/scan.hpp"
 
 namespace stages::spgemm {
 
-/// A warp a row, of the list or (where that has no rows of its own) of all: columns ascending, values with
-/// them. In global memory, where the row lies.
+/// A factor as the rungs' kernels see it. Row pointers have 64 bits, so that any C can be counted.
 template <class T>
-__global__ void __launch_bounds__(kWarp) sort_rows(RowList list, Output<T> c) {
-  const unsigned row = list.rows == nullptr ? blockIdx.x : static_cast<unsigned>(list.rows[blockIdx.x]);
-  const Offset begin = c.row_ptr[row];
+using View = CsrView<T, Offset>;
+
+/// The rows of C that a launch is for: those with more < sizes[row] <= most. All rows have a block, and it
+/// leaves at once where the row is another launch's. (Lists of rows would spare these blocks: fast/bins.cu.)
+struct Rows {
+  const Index* sizes = nullptr;  ///< in device memory
+  Index more = 0;
+  Index most = std::numeric_limits<Index>::max();
+
+  __device__ bool has(Offset row) const { return more < sizes[row] && sizes[row] <= most; }
+};
+
+/// products[row], which no row of C has more results than; 2^31 - 1 where there are more. A warp a row, 8 rows
+/// a block.
+template <class T>
+__global__ void __launch_bounds__(8 * kWarp) count_products(View<T> a, View<T> b, Index* products) {
+  const Offset row = Offset{blockIdx.x} * 8 + threadIdx.x / kWarp;
+  if (row >= a.rows) return;  // the whole warp leaves
+  Offset sum = 0;
+  for (Offset e = a.row_ptr[row] + threadIdx.x % kWarp; e < a.row_ptr[row + 1]; e += kWarp) {
+    const Index k = a.col_idx[e];
+    sum += b.row_ptr[k + 1] - b.row_ptr[k];
+  }
+  sum = min(sum_over_warp(sum), Offset{std::numeric_limits<Index>::max()});
+  if (threadIdx.x % kWarp == 0) products[row] = static_cast<Index>(sum);
+}
+
+/// A warp a row: columns ascending, values with them. In global memory, where the row lies.
+template <class T>
+__global__ void __launch_bounds__(kWarp) sort_rows(Rows rows, Output<T> c) {
+  if (!rows.has(blockIdx.x)) return;
+  const Offset begin = c.row_ptr[blockIdx.x];
   Index* const columns = c.col_idx + begin;
   T* const values = c.values + begin;
   sort_ascending(
-      static_cast<Index>(c.row_ptr[row + 1] - begin), threadIdx.x, kWarp,
+      static_cast<Index>(c.row_ptr[blockIdx.x + 1] - begin), threadIdx.x, kWarp,
       [=](unsigned i, unsigned j) {
         const Index low = columns[i], high = columns[j];
         if (low <= high) return;
@@ -32,7 +63,6 @@ __global__ void __launch_bounds__(kWarp) sort_rows(RowList list, Output<T> c) {
       [] { __syncwarp(); });
 }
 
-/// Row pointers have 64 bits, so that any C can be counted.
 template <class T>
 class TwoPassPlan : public SpgemmPlan<T> {
  public:
@@ -41,6 +71,7 @@ class TwoPassPlan : public SpgemmPlan<T> {
       : exec_(as_gpu(exec)),
         a_(*problem.a),
         b_(*problem.b),
+        products_(static_cast<std::size_t>(a_.rows)),
         counts_(static_cast<std::size_t>(a_.rows)),
         total_(1) {
     scan_.reserve(a_.rows);
@@ -50,7 +81,7 @@ class TwoPassPlan : public SpgemmPlan<T> {
     const Csr<T>&a = *problem.a, &b = *problem.b;
     return problem_cost(problem).plus_memory(static_cast<double>(sizeof(Index) + sizeof(T)) *
                                                  static_cast<double>(a.nnz() + b.nnz()) +
-                                             8.0 * (b.rows + 1.0) + 12.0 * (a.rows + 1.0));
+                                             8.0 * (b.rows + 1.0) + 16.0 * (a.rows + 1.0));
   }
 
   void load(const SpgemmOperands<T>& operands) override {
@@ -65,8 +96,9 @@ class TwoPassPlan : public SpgemmPlan<T> {
     {
       Phase phase(exec_, "symbolic");
       counts_.zero(stream());
-      const Factors<T, Offset> f = factors();
-      count(f.structures(), counts_.data());
+      launch(count_products<T>, {.grid = blocks_for(a_.rows, 8), .block = 8 * kWarp, .stream = stream()},
+             a_.view(), b_.view(), products_.data());
+      count(a_.view(), b_.view(), products_.data(), counts_.data());
       c_.row_ptr = DeviceArray<Offset>(static_cast<std::size_t>(a_.rows) + 1);
       scan_.run(counts_.data(), c_.row_ptr.data(), a_.rows, stream());
       STAGES_CUDA(cudaMemcpyAsync(total_.data(), c_.row_ptr.data() + a_.rows, sizeof(Offset),
@@ -81,38 +113,42 @@ class TwoPassPlan : public SpgemmPlan<T> {
     const Output<T> c{c_.row_ptr.data(), 0, c_.col_idx.data(), c_.values.data()};
     {
       Phase phase(exec_, "numeric");
-      multiply(factors(), counts_.data(), c);
+      multiply(a_.view(), b_.view(), counts_.data(), c);
     }
     Phase phase(exec_, "sort");
-    sort(c);
+    launch(sort_rows<T>, a_warp_a_row(), unsorted(counts_.data()), c);
   }
 
   Csr<T> fetch() override { return csr_to_host<T>(c_, a_.rows, b_.cols, exec_); }
 
  protected:
-  /// counts[row] = results of the row; they are 0 before.
-  virtual void count(const Structures<Offset>& f, Index* counts) = 0;
-  virtual void multiply(const Factors<T, Offset>& f, const Index* counts, const Output<T>& c) = 0;
-  /// Columns must ascend: sorts all rows.
-  virtual void sort(const Output<T>& c) { sort_list({nullptr, rows()}, c); }
+  /// counts[row] = results of the row, of which there are no more than products[row]; they are 0 before.
+  virtual void count(View<T> a, View<T> b, const Index* products, Index* counts) = 0;
+  virtual void multiply(View<T> a, View<T> b, const Index* counts, const Output<T>& c) = 0;
+  /// The rows whose columns do not ascend yet.
+  virtual Rows unsorted(const Index* counts) { return {counts}; }
 
-  void sort_list(RowList list, const Output<T>& c) {
-    launch(sort_rows<T>, a_warp_a_row(list.count), list, c);
+  /// How many rows of the last run have more than so many products, and how many so many results.
+  double rows_of_products(Index more, Index most) const { return rows_in(products_, more, most); }
+  double rows_of_results(Index more, Index most = Rows{}.most) const { return rows_in(counts_, more, most); }
+
+  LaunchConfig a_warp_a_row(std::size_t shared_bytes = 0) const {
+    return {.grid = blocks_for(a_.rows, 1), .block = kWarp, .shared_bytes = shared_bytes, .stream = stream()};
   }
-  /// A block of a warp for each row.
-  LaunchConfig a_warp_a_row(Index rows, std::size_t shared_bytes = 0) const {
-    return {.grid = blocks_for(rows, 1), .block = kWarp, .shared_bytes = shared_bytes, .stream = stream()};
-  }
-  Index rows() const { return a_.rows; }
-  GpuExec& exec() { return exec_; }
+  const Index* products() const { return products_.data(); }
   cudaStream_t stream() const { return exec_.stream(); }
 
  private:
-  Factors<T, Offset> factors() const { return {a_.view(), b_.view()}; }
+  double rows_in(const DeviceArray<Index>& sizes, Index more, Index most) const {
+    std::vector<Index> all(sizes.size());
+    sizes.download(all, stream());
+    exec_.synchronize();
+    return static_cast<double>(std::ranges::count_if(all, [&](Index n) { return more < n && n <= most; }));
+  }
 
   GpuExec& exec_;
   DeviceCsr<T, Offset> a_, b_, c_;
-  DeviceArray<Index> counts_;
+  DeviceArray<Index> products_, counts_;
   PinnedArray<Offset> total_;
   PrefixSum<Index, Offset> scan_;
 };

@@ -1,5 +1,5 @@
 # The steps: every directory [0-9][0-9]_* with sources becomes the library stage_NAME, which defines
-# `void stages::add_NAME(stages::Registry&)`; sources in its directories fast/, for experts, and multi/ belong to it, too. A directory may
+# `void stages::add_NAME(stages::Registry&)`; sources in its directory fast/, for experts, belong to it, too. A directory may
 # hold a stage.cmake that looks for what the step needs; it sees the name in `stage`, and sets `stage_missing` to what is
 # missing, or `stage_links` to what to link, takes out of `cuda_sources` what is a program of its own, and may add programs.
 
@@ -35,7 +35,7 @@ set(STAGES_STEPS "")
 set(STAGES_HOST_STEPS "")  # those that need neither a GPU nor ranks
 foreach(dir IN LISTS stage_dirs)
   get_filename_component(stage ${dir} NAME)
-  file(GLOB host_sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/fast/*.cpp ${dir}/multi/*.cpp)
+  file(GLOB host_sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/fast/*.cpp)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${dir}/*.cu ${dir}/fast/*.cu)
   if(NOT host_sources AND NOT cuda_sources)
     continue()

@@ -4,8 +4,8 @@
 // The block's warps deal out the non-zeros of A. With a row of B of thousands of columns, that of a hub, a warp
 // would still be busy when the others are done. So such rows come last, and the whole block walks over each.
 
+#include "08_spgemm_multigpu/fast/rows.hpp"
 #include "08_spgemm_multigpu/fast/words.hpp"
-#include "08_spgemm_multigpu/rows.hpp"
 
 namespace stages::spgemm {
 

@@ -7,8 +7,8 @@
 
 #include <vector>
 
+#include "08_spgemm_multigpu/fast/rows.hpp"
 #include "08_spgemm_multigpu/fast/rules.hpp"
-#include "08_spgemm_multigpu/rows.hpp"
 #include "common/gpu/memory.hpp"
 
 namespace stages::spgemm {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "08_spgemm_multigpu/fast/rows.hpp"
 #include "08_spgemm_multigpu/fast/rules.hpp"
 #include "08_spgemm_multigpu/fast/shared_bytes.hpp"
 #include "08_spgemm_multigpu/fast/words.hpp"
-#include "08_spgemm_multigpu/rows.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {

@@ -22,8 +22,8 @@
 // when multiplying (once where the range is short); a step for each 32 columns of the range.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
+#include "08_spgemm_multigpu/fast/ranks.hpp"
 #include "08_spgemm_multigpu/fast/walks_at_once.hpp"
-#include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
 #include "common/matrix/instantiate.hpp"
 

@@ -39,7 +39,7 @@
 
 #include "08_spgemm_multigpu/fast/block_walks.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "08_spgemm_multigpu/ranks.hpp"
+#include "08_spgemm_multigpu/fast/ranks.hpp"
 #include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {

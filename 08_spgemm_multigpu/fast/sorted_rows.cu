@@ -33,7 +33,7 @@
 // is K. E. Batcher's ("Sorting networks and their applications", 1968).
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "08_spgemm_multigpu/sort_keys.hpp"
+#include "08_spgemm_multigpu/fast/sort_keys.hpp"
 #include "common/gpu/launch.hpp"
 #include "common/matrix/instantiate.hpp"
 

@@ -12,7 +12,7 @@
 #include <limits>
 #include <utility>
 
-#include "08_spgemm_multigpu/rows.hpp"
+#include "08_spgemm_multigpu/fast/rows.hpp"
 #include "common/gpu/launch.hpp"
 #include "common/matrix/statistics.hpp"
 

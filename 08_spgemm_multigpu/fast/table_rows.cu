@@ -26,9 +26,9 @@
 // of B twice for each warp.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
+#include "08_spgemm_multigpu/fast/sort_keys.hpp"
+#include "08_spgemm_multigpu/fast/tables.hpp"
 #include "08_spgemm_multigpu/fast/walks_at_once.hpp"
-#include "08_spgemm_multigpu/sort_keys.hpp"
-#include "08_spgemm_multigpu/tables.hpp"
 #include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
   Index found = 0;
   walk_columns_together(f, row, 0, 1, lane, [&](Index column) {
     bool is_new = false;
-    claim(keys, slots, home_of(column, slots), column, is_new);
+    claim(keys, slots, column, is_new);
     found += is_new;
   });
   found = sum_over_warp(found);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp)
     Index found = 0;
     walk_columns_together(f, row, warp, kWarpsOfTable, lane, [&](Index column) {
       bool is_new = false;
-      claim(keys, slots, home_of(column, slots), column, is_new);
+      claim(keys, slots, column, is_new);
       found += is_new;
     });
     found = sum_over_warp(found);

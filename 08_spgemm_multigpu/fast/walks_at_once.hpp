@@ -9,7 +9,7 @@
 //                   does not matter, but each lane has to look up whose its product is. If a row keeps nearly
 //                   all lanes busy, there is nothing to deal: one row after the other
 
-#include "08_spgemm_multigpu/rows.hpp"
+#include "08_spgemm_multigpu/fast/rows.hpp"
 
 namespace stages::spgemm {
 

@@ -4,7 +4,7 @@
 //
 // Source: G. Jacobson ("Space-efficient static trees and graphs", FOCS 1989).
 
-#include "08_spgemm_multigpu/rows.hpp"
+#include "08_spgemm_multigpu/fast/rows.hpp"
 
 namespace stages::spgemm {
 

@@ -2,7 +2,7 @@
 // Sorting in the registers of a team of lanes, each with a few keys: K. E. Batcher's bitonic sort ("Sorting
 // networks and their applications", 1968).
 
-#include "08_spgemm_multigpu/rows.hpp"
+#include "08_spgemm_multigpu/fast/rows.hpp"
 
 namespace stages::spgemm {
 

@@ -29,8 +29,8 @@
 #include <future>
 #include <limits>
 
-#include "08_spgemm_multigpu/multi/multi_product.hpp"
-#include "08_spgemm_multigpu/multi/one_result.hpp"
+#include "08_spgemm_multigpu/fast/multi_product.hpp"
+#include "08_spgemm_multigpu/fast/multi_result.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/memory.hpp"
 #include "common/harness/clock.hpp"

@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "common/gpu/cuda.hpp"
-#include "common/matrix/types.hpp"
+#include "08_spgemm_multigpu/product.hpp"
 
 namespace stages::spgemm {
 
@@ -45,15 +44,6 @@ struct RowList {
   }
   /// -1: there are no more.
   __device__ Index row(unsigned number) const { return number < size() ? rows[number] : -1; }
-};
-
-/// Where results go: row i takes positions row_ptr[i] - base .. of both arrays.
-template <class T>
-struct Output {
-  const Offset* row_ptr = nullptr;
-  Offset base = 0;
-  Index* col_idx = nullptr;
-  T* values = nullptr;
 };
 
 /// Columns begin .. end - 1.
@@ -116,26 +106,7 @@ __device__ Piece<Ptr> piece_of(const Structure<Ptr>& b, Index row, Slice slice) 
   return kWhole ? whole : cut_to(b, whole, slice);
 }
 
-/// The sum over the warp, in every lane.
-template <class Number>
-__device__ Number sum_over_warp(Number sum) {
-  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_xor_sync(kAllLanes, sum, static_cast<int>(d));
-  return sum;
-}
-
-/// The sum over the lanes up to and with this one.
-template <class Number>
-__device__ Number sum_up_to(Number sum, unsigned lane) {
-  for (unsigned d = 1; d < kWarp; d *= 2) {
-    const Number before = __shfl_up_sync(kAllLanes, sum, d);
-    if (lane >= d) sum += before;
-  }
-  return sum;
-}
-
-/// Bits of the lanes before this one.
-__device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1u; }
-/// And of this one. (Of lane 31: all, as 2 << 31 is 0.)
+/// Bits of the lanes up to and with this one. (Of lane 31: all, as 2 << 31 is 0.)
 __device__ inline unsigned lanes_up_to(unsigned lane) { return (2u << lane) - 1u; }
 
 /// Up to 32 non-zeros of a row of A, one a lane, and what each is multiplied with. Lanes beyond the last

@@ -23,7 +23,7 @@
 
 #include <algorithm>
 
-#include "08_spgemm_multigpu/multi/multi_product.hpp"
+#include "08_spgemm_multigpu/fast/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/harness/registry.hpp"
 #include "common/matrix/row_order.hpp"
