@@ -146,11 +146,10 @@ class Lens(Case):
             (r"31 \| (\S+) \| (\S+) \| (\S+)", "warp_per_row", 31, "from[u * kWarp]", "requests", "lanes", "takes"),
             (r"32 \| (\S+) \| (\S+) \| (\S+)", "warp_per_row", 32, "from[u * kWarp]", "requests", "lanes", "takes"),
             (r"33 \| .* \| 32 and 1 \| (\S+) and (\S+)", "warp_per_row", 33, "from[u * kWarp]", "takes", "takes"))),
-        *(("08_spgemm_multigpu/notes.md", rf"\| `{matrix}` \| {words}", f"08_spgemm_multigpu/hash_warp_per_row -m {matrix}", source, access, column)
-          for matrix in ("gen:uniform:n=1000,per_row=8", "gen:stencil:points=27,nx=8") for words, source, access, column in (
-            (r"\d+ \| [^|]* \| (\S+) \|", "of_a * values[q]", "global load", "requests"),
-            (r"\d+ \| [^|]* \| \S+ \| (\S+) \|", "atomicCAS(", "shared atomic", "requests of multiply_rows"),
-            (r"\d+ \| [^|]* \| \S+ \| \S+ \| [\d.]+ \| (\S+) \|", "atomicAdd(&values[slot]", "shared atomic", "requests of multiply_rows"))),
+        *(("08_spgemm_multigpu/notes.md", rf"\| `{entry}` \| {words}", f"08_spgemm_multigpu/{entry} -m gen:stencil:points=27,nx=8", source, access, *columns)
+          for entry in ("hash_warp_per_row", "rows_of_b", "bins") for words, source, access, *columns in (
+            (r"(\S+) \| (\S+) \| (\S+) \|", "        claim(keys", "global load", "requests", "lanes", "takes"),
+            (r"\S+ \| \S+ \| \S+ \| (\S+) \|", "s += kWarp) keys[s] = kFree;", "shared store", "requests"))),
     )
 
     def test_answers_of_the_lessons(self):
