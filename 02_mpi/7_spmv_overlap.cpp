@@ -19,6 +19,14 @@
 #include "common/kernels/spmv_rows.hpp"
 
 namespace stages {
+
+template <class T>
+bool mpi::HaloMatrix<T>::at_home(Index i) const {
+  const auto columns = row_columns(mine_, i);
+  const Offset begin = requests_.receive_bounds[me_], end = requests_.receive_bounds[me_ + 1];
+  return columns.empty() || (columns.front() >= begin && columns.back() < end);  // they ascend
+}
+
 namespace {
 
 template <class T>

@@ -1,6 +1,7 @@
 #pragma once
 // A matrix by rows on the ranks, ready to be multiplied by dense vectors that lie on the ranks too: which
-// elements of x (or rows of B) a rank lacks is found out once, in prepare, because A does not change.
+// elements of x (or rows of B) a rank lacks is found out once, in prepare, because A does not change. It is
+// 6_spmv_halo.cpp's, for the rungs from there on.
 
 #include "02_mpi/requests.hpp"
 #include "common/mpi/spgemm_plan.hpp"
@@ -40,7 +41,7 @@ class HaloMatrix {
   bool at_home(Index i) const;
 
  private:
-  MPI_Comm comm_;
+  MpiCommunicator& ranks_;
   std::size_t me_;
   Csr<T> mine_;
   RowBounds rows_, operand_rows_;

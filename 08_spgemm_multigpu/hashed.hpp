@@ -88,9 +88,7 @@ class HashedPlan : public TwoPassPlan<T> {
     return std::bit_ceil(static_cast<unsigned>(std::min(2 * longest, Offset{1} << 31)));
   }
   static double table_bytes(unsigned slots) { return 1.0 * slots * (sizeof(Index) + sizeof(T)); }
-  LaunchConfig a_block_a_table() const {
-    return {.grid = tables_, .block = kWarp, .stream = this->stream()};
-  }
+  LaunchConfig a_block_a_table() const { return {.grid = tables_, .block = kWarp, .stream = this->stream()}; }
   Tables<T> global() { return {slots_, keys_.data(), values_.data()}; }
 
   HashKernels<T> kernels_;

@@ -148,11 +148,10 @@ MPI_TEST(dealing) {
   for (const auto& bounds : {heavy, few, even})
     require(std::is_sorted(bounds.begin(), bounds.end()), "bounds must ascend");
 
-  mpi::NeededRows needed;
   const Buffer<Index> columns{130, 3, 64, 63, 3, 199};
-  needed.find(columns, 200);
-  require(needed.rows() == Buffer<Index>({3, 63, 64, 130, 199}), "needed rows");
-  require(needed.compact_columns() == Buffer<Index>({3, 0, 2, 1, 0, 4}), "their places");
+  const mpi::NeededRows needed = mpi::needed_rows(columns, 200);
+  require(needed.rows == Buffer<Index>({3, 63, 64, 130, 199}), "needed rows");
+  require(needed.places == Buffer<Index>({3, 0, 2, 1, 0, 4}), "their places");
 }
 
 }  // namespace stages::mpi_tests
