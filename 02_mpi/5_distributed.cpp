@@ -61,7 +61,8 @@ Requests exchange_requests(std::span<const Index> needed, const RowBounds& owner
   for (const Offset count : all_to_all(wanted, ranks.comm()))
     requests.send_bounds.push_back(requests.send_bounds.back() + count);
   requests.send_rows.resize(static_cast<std::size_t>(requests.send_bounds.back()));
-  mpi::exchange(needed.data(), requests.receive_bounds, requests.send_rows.data(), requests.send_bounds, ranks);
+  mpi::exchange(needed.data(), requests.receive_bounds, requests.send_rows.data(), requests.send_bounds,
+                ranks);
   for (Index& row : requests.send_rows) row -= owners[static_cast<std::size_t>(ranks.rank())];
   return requests;
 }

@@ -27,9 +27,7 @@ __global__ void __launch_bounds__(kWarp)
   Index* const keys = tables.keys();
   for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
     if (!rows.has(row)) continue;
-    __syncwarp();  // the row before has left the table
-    for (unsigned s = threadIdx.x; s < tables.slots; s += kWarp) keys[s] = kFree;
-    __syncwarp();
+    tables.clear_keys();
     Index found = 0;
     for (Offset e = a.row_ptr[row] + threadIdx.x; e < a.row_ptr[row + 1]; e += kWarp) {
       const Index k = a.col_idx[e];
@@ -51,12 +49,7 @@ __global__ void __launch_bounds__(kWarp)
   T* const values = tables.values();
   for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
     if (!rows.has(row)) continue;
-    __syncwarp();  // the row before has left the table
-    for (unsigned s = threadIdx.x; s < tables.slots; s += kWarp) {
-      keys[s] = kFree;
-      values[s] = T{0};
-    }
-    __syncwarp();
+    tables.clear();
     for (Offset e = a.row_ptr[row] + threadIdx.x; e < a.row_ptr[row + 1]; e += kWarp) {
       const Index k = a.col_idx[e];
       for (Offset q = b.row_ptr[k]; q < b.row_ptr[k + 1]; ++q) {

@@ -33,20 +33,20 @@ template <class T>
 void BinsPlan<T>::count(View<T> a, View<T> b, const Index* products, Index* counts) {
   Index more = 0;
   for (const Index slots : slots_) {
-    this->count_in_shared(a, b, {products, more, slots / 2}, slots, counts);
+    this->count_in_shared(a, b, bin(products, more, slots / 2), slots, counts);
     more = slots / 2;
   }
-  this->count_long(a, b, {products, more}, counts);
+  this->count_long(a, b, bin(products, more, Rows{}.most), counts);
 }
 
 template <class T>
 void BinsPlan<T>::multiply(View<T> a, View<T> b, const Index* results, const Output<T>& c) {
   Index more = 0;
   for (const Index slots : slots_) {
-    this->multiply_in_shared(a, b, {results, more, slots / 2}, slots, c);
+    this->multiply_in_shared(a, b, bin(results, more, slots / 2), slots, c);
     more = slots / 2;
   }
-  this->multiply_long(a, b, {results, more}, c);
+  this->multiply_long(a, b, bin(results, more, Rows{}.most), c);
 }
 
 template class BinsPlan<float>;

@@ -27,13 +27,11 @@ namespace spgemm {
 namespace {
 
 constexpr unsigned kBlock = 128;
-constexpr Index kMostSorted = Index{kWarp};  ///< products of a row
 using Key = unsigned long long;
 
 /// A warp a row: its number of results to counts, or (null) its results to C.
 template <class T>
-__global__ void __launch_bounds__(kBlock)
-    sort_products(View<T> a, View<T> b, Rows rows, Index* counts, Output<T> c) {
+__global__ void sort_products(View<T> a, View<T> b, Rows rows, Index* counts, Output<T> c) {
   const Offset row = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
   if (row >= a.rows || !rows.has(row)) return;  // the whole warp leaves
   const unsigned lane = threadIdx.x % kWarp;
@@ -55,13 +53,10 @@ __global__ void __launch_bounds__(kBlock)
     }
   }
   const Index column = lane < products ? static_cast<Index>(key / kWarp) : -1;
-  const Index column_before = __shfl_up_sync(kAllLanes, column, 1);
-  const bool is_first = lane < products && (lane == 0 || column != column_before);
-  const unsigned firsts = __ballot_sync(kAllLanes, is_first);
-  if (counts != nullptr) {
-    if (lane == 0) counts[row] = __popc(firsts);
-    return;
-  }
+  const bool differs = __shfl_up_sync(kAllLanes, column, 1) != column;  // from the lane before
+  const unsigned firsts = __ballot_sync(kAllLanes, lane < products && (lane == 0 || differs));
+  if (counts != nullptr && lane == 0) counts[row] = __popc(firsts);
+  if (counts != nullptr) return;
   value = __shfl_sync(kAllLanes, value, static_cast<int>(key % kWarp));
   T sum = value;
   bool more = true;                                         // lanes behind this one have its column
@@ -70,40 +65,28 @@ __global__ void __launch_bounds__(kBlock)
     more = __shfl_down_sync(kAllLanes, column, d) == column && lane + d < products;
     if (more) sum += value_behind;
   }
-  if (!is_first) return;
+  if ((firsts >> lane & 1) == 0) return;
   const Offset to = c.row_ptr[row] + __popc(firsts & lanes_below(lane));
   c.col_idx[to] = column;
   c.values[to] = sum;
-}
-
-/// hashed[row] = sizes[row], or 0 where the row is short.
-__global__ void __launch_bounds__(kBlock)
-    leave_out_short_rows(const Index* products, const Index* sizes, Index rows, Index* hashed) {
-  const Offset row = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (row < rows) hashed[row] = products[row] <= kMostSorted ? 0 : sizes[row];
-}
-
-LaunchConfig over(Offset threads, cudaStream_t stream) {
-  return {.grid = blocks_for(threads, kBlock), .block = kBlock, .stream = stream};
 }
 
 }  // namespace
 
 template <class T>
 void SortedRowsPlan<T>::count(View<T> a, View<T> b, const Index* products, Index* counts) {
-  launch(sort_products<T>, over(Offset{a.rows} * kWarp, this->stream()), a, b, Rows{products, 0, kMostSorted},
-         counts, Output<T>{});
-  launch(leave_out_short_rows, over(a.rows, this->stream()), products, products, a.rows, hashed_.data());
-  BinsPlan<T>::count(a, b, hashed_.data(), counts);
+  launch(sort_products<T>,
+         {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = this->stream()}, a, b,
+         Rows{products, 0, kMostSorted}, counts, Output<T>{});
+  BinsPlan<T>::count(a, b, products, counts);
 }
 
 template <class T>
 void SortedRowsPlan<T>::multiply(View<T> a, View<T> b, const Index* results, const Output<T>& c) {
-  launch(sort_products<T>, over(Offset{a.rows} * kWarp, this->stream()), a, b,
-         Rows{this->products(), 0, kMostSorted}, nullptr, c);
-  launch(leave_out_short_rows, over(a.rows, this->stream()), this->products(), results, a.rows,
-         hashed_.data());
-  BinsPlan<T>::multiply(a, b, hashed_.data(), c);
+  launch(sort_products<T>,
+         {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = this->stream()}, a, b,
+         Rows{this->products_.data(), 0, kMostSorted}, nullptr, c);
+  BinsPlan<T>::multiply(a, b, results, c);
 }
 
 template class SortedRowsPlan<float>;

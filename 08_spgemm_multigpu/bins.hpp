@@ -9,50 +9,50 @@ namespace stages::spgemm {
 template <class T>
 class BinsPlan : public HashedPlan<T> {
  public:
-  BinsPlan(const SpgemmProblem<T>& problem, Exec& exec, const BinSlots& slots)
-      : BinsPlan(problem, exec, slots, slots.back() / 2) {}
+  /// `long_hashed`: whether rows that are too long for shared memory have tables in global memory.
+  BinsPlan(const SpgemmProblem<T>& problem, Exec& exec, const BinSlots& slots, bool long_hashed = true)
+      : HashedPlan<T>(problem, exec, rows_of_b<T>(),
+                      long_hashed ? slots.back() / 2 : problem.max_row_products),
+        slots_(slots) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     return HashedPlan<T>::cost(problem, kBinSlots.front(), kBinSlots.back() / 2);
   }
   std::vector<Metric> metrics() const override {
-    return {{"rows_in_bin_0", this->rows_of_results(0, slots_[0] / 2), ""},
-            {"rows_in_bin_1", this->rows_of_results(slots_[0] / 2, slots_[1] / 2), ""},
-            {"rows_in_bin_2", this->rows_of_results(slots_[1] / 2, slots_[2] / 2), ""},
-            {"rows_in_bin_3", this->rows_of_results(slots_[2] / 2), ""}};
+    return {{"rows_in_bin_0", this->rows_in(this->counts_, 0, slots_[0] / 2), ""},
+            {"rows_in_bin_1", this->rows_in(this->counts_, slots_[0] / 2, slots_[1] / 2), ""},
+            {"rows_in_bin_2", this->rows_in(this->counts_, slots_[1] / 2, slots_[2] / 2), ""},
+            {"rows_in_bin_3", this->rows_in(this->counts_, slots_[2] / 2), ""}};
   }
 
  protected:
-  /// `most_hashed`: rows that may have more results have tables in global memory.
-  BinsPlan(const SpgemmProblem<T>& problem, Exec& exec, const BinSlots& slots, Offset most_hashed)
-      : HashedPlan<T>(problem, exec, rows_of_b<T>(), most_hashed), slots_(slots) {}
-
   void count(View<T> a, View<T> b, const Index* products, Index* counts) override;
   void multiply(View<T> a, View<T> b, const Index* results, const Output<T>& c) override;
+  /// Rows of a bin.
+  virtual Rows bin(const Index* sizes, Index more, Index most) const { return {sizes, more, most}; }
 
   BinSlots slots_;
 };
+
+inline constexpr Index kMostSorted = Index{kWarp};  ///< products of a row that is sorted
 
 /// That, but for short rows; 5_sorted_rows.cu has count() and multiply().
 template <class T>
 class SortedRowsPlan : public BinsPlan<T> {
  public:
-  SortedRowsPlan(const SpgemmProblem<T>& problem, Exec& exec, const BinSlots& slots)
-      : SortedRowsPlan(problem, exec, slots, slots.back() / 2) {}
+  using BinsPlan<T>::BinsPlan;
 
   std::vector<Metric> metrics() const override {
-    return {{"rows_sorted", this->rows_of_products(0, Index{kWarp}), ""}};
+    return {{"rows_sorted", this->rows_in(this->products_, 0, kMostSorted), ""}};
   }
 
  protected:
-  SortedRowsPlan(const SpgemmProblem<T>& problem, Exec& exec, const BinSlots& slots, Offset most_hashed)
-      : BinsPlan<T>(problem, exec, slots, most_hashed), hashed_(static_cast<std::size_t>(problem.a->rows)) {}
-
   void count(View<T> a, View<T> b, const Index* products, Index* counts) final;
   void multiply(View<T> a, View<T> b, const Index* results, const Output<T>& c) final;
-  Rows unsorted(const Index*) override { return {hashed_.data()}; }
-
-  DeviceArray<Index> hashed_;  ///< the sizes of the other rows; 0 for those that are sorted
+  Rows bin(const Index* sizes, Index more, Index most) const final {
+    return {sizes, more, most, this->products_.data(), kMostSorted};
+  }
+  Rows unsorted(const Index* counts) override { return bin(counts, 0, Rows{}.most); }
 };
 
 }  // namespace stages::spgemm

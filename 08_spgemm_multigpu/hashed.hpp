@@ -24,6 +24,17 @@ struct Tables {
     return global_keys == nullptr ? reinterpret_cast<T*>(dynamic_shared<Index>() + slots)
                                   : global_values + std::size_t{blockIdx.x} * slots;
   }
+  /// By a warp, which has left the table before and comes back together.
+  __device__ void clear_keys() const {
+    __syncwarp();
+    for (unsigned s = threadIdx.x; s < slots; s += kWarp) keys()[s] = kFree;
+    __syncwarp();
+  }
+  __device__ void clear() const {
+    __syncwarp();
+    for (unsigned s = threadIdx.x; s < slots; s += kWarp) values()[s] = T{0};
+    clear_keys();
+  }
 };
 
 /// Kernels that count, or add up, the rows that they are given in tables with twice the slots that a row needs.
@@ -108,7 +119,7 @@ class OneTablePlan : public HashedPlan<T> {
     return HashedPlan<T>::cost(problem, kOneTableSlots, kOneTableSlots / 2);
   }
   std::vector<Metric> metrics() const override {
-    return {{"rows_in_global_memory", this->rows_of_results(slots_ / 2), ""}};
+    return {{"rows_in_global_memory", this->rows_in(this->counts_, slots_ / 2), ""}};
   }
 
  private:

@@ -27,9 +27,8 @@ void add_bins(Registry& registry, const std::string& name = "08_spgemm_multigpu/
               const BinSlots& slots = kBinSlots);
 void add_sorted_rows(Registry& registry, const std::string& name = "08_spgemm_multigpu/sorted_rows",
                      const BinSlots& slots = kBinSlots);
-/// `span`: columns of a bitmap at most; a multiple of 32.
 void add_bitmaps(Registry& registry, const std::string& name = "08_spgemm_multigpu/bitmaps",
-                 const BinSlots& slots = kBinSlots, Index span = 1 << 18);
+                 const BinSlots& slots = kBinSlots);
 void add_binned(Registry& registry, const std::string& name = "08_spgemm_multigpu/binned",
                 const spgemm::Settings& settings = {});
 void add_structure_reuse(Registry& registry, const std::string& name = "08_spgemm_multigpu/structure_reuse",
@@ -37,8 +36,7 @@ void add_structure_reuse(Registry& registry, const std::string& name = "08_spgem
 /// Where the build has MPI.
 void add_multi_gather(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_gather",
                       const spgemm::Settings& settings = {});
-void add_multi_gather_hash(Registry& registry,
-                           const std::string& name = "08_spgemm_multigpu/multi_gather_hash");
+void add_multi_gather_hash(Registry& registry);
 void add_multi_blocks(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_blocks",
                       const spgemm::Settings& settings = {});
 

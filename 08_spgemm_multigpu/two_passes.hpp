@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "08_spgemm_multigpu/tables.hpp"
@@ -23,8 +24,12 @@ struct Rows {
   const Index* sizes = nullptr;  ///< in device memory
   Index more = 0;
   Index most = std::numeric_limits<Index>::max();
+  const Index* products = nullptr;  ///< if given: and with more than `sorted` products
+  Index sorted = 0;
 
-  __device__ bool has(Offset row) const { return more < sizes[row] && sizes[row] <= most; }
+  __device__ bool has(Offset row) const {
+    return more < sizes[row] && sizes[row] <= most && (products == nullptr || products[row] > sorted);
+  }
 };
 
 /// products[row], which no row of C has more results than; 2^31 - 1 where there are more. A warp a row, 8 rows
@@ -52,13 +57,9 @@ __global__ void __launch_bounds__(kWarp) sort_rows(Rows rows, Output<T> c) {
   sort_ascending(
       static_cast<Index>(c.row_ptr[blockIdx.x + 1] - begin), threadIdx.x, kWarp,
       [=](unsigned i, unsigned j) {
-        const Index low = columns[i], high = columns[j];
-        if (low <= high) return;
-        const T kept = values[i];
-        columns[i] = high;
-        columns[j] = low;
-        values[i] = values[j];
-        values[j] = kept;
+        if (columns[i] <= columns[j]) return;
+        std::swap(columns[i], columns[j]);
+        std::swap(values[i], values[j]);
       },
       [] { __syncwarp(); });
 }
@@ -68,20 +69,18 @@ class TwoPassPlan : public SpgemmPlan<T> {
  public:
   static constexpr Needs kNeeds = {.gpu = true};
   TwoPassPlan(const SpgemmProblem<T>& problem, Exec& exec)
-      : exec_(as_gpu(exec)),
+      : products_(static_cast<std::size_t>(problem.a->rows)),
+        counts_(static_cast<std::size_t>(problem.a->rows)),
+        exec_(as_gpu(exec)),
         a_(*problem.a),
         b_(*problem.b),
-        products_(static_cast<std::size_t>(a_.rows)),
-        counts_(static_cast<std::size_t>(a_.rows)),
         total_(1) {
     scan_.reserve(a_.rows);
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    const Csr<T>&a = *problem.a, &b = *problem.b;
-    return problem_cost(problem).plus_memory(static_cast<double>(sizeof(Index) + sizeof(T)) *
-                                                 static_cast<double>(a.nnz() + b.nnz()) +
-                                             8.0 * (b.rows + 1.0) + 16.0 * (a.rows + 1.0));
+    return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a) + device_csr_bytes(*problem.b) +
+                                             16.0 * problem.a->rows);
   }
 
   void load(const SpgemmOperands<T>& operands) override {
@@ -128,27 +127,24 @@ class TwoPassPlan : public SpgemmPlan<T> {
   /// The rows whose columns do not ascend yet.
   virtual Rows unsorted(const Index* counts) { return {counts}; }
 
-  /// How many rows of the last run have more than so many products, and how many so many results.
-  double rows_of_products(Index more, Index most) const { return rows_in(products_, more, most); }
-  double rows_of_results(Index more, Index most = Rows{}.most) const { return rows_in(counts_, more, most); }
-
-  LaunchConfig a_warp_a_row(std::size_t shared_bytes = 0) const {
-    return {.grid = blocks_for(a_.rows, 1), .block = kWarp, .shared_bytes = shared_bytes, .stream = stream()};
-  }
-  const Index* products() const { return products_.data(); }
-  cudaStream_t stream() const { return exec_.stream(); }
-
- private:
-  double rows_in(const DeviceArray<Index>& sizes, Index more, Index most) const {
+  /// How many rows of the last run have sizes (products_, or counts_: results) in a range.
+  double rows_in(const DeviceArray<Index>& sizes, Index more, Index most = Rows{}.most) const {
     std::vector<Index> all(sizes.size());
     sizes.download(all, stream());
     exec_.synchronize();
     return static_cast<double>(std::ranges::count_if(all, [&](Index n) { return more < n && n <= most; }));
   }
 
+  LaunchConfig a_warp_a_row(std::size_t shared_bytes = 0) const {
+    return {.grid = blocks_for(a_.rows, 1), .block = kWarp, .shared_bytes = shared_bytes, .stream = stream()};
+  }
+  cudaStream_t stream() const { return exec_.stream(); }
+
+  DeviceArray<Index> products_, counts_;  ///< of each row
+
+ private:
   GpuExec& exec_;
   DeviceCsr<T, Offset> a_, b_, c_;
-  DeviceArray<Index> products_, counts_;
   PinnedArray<Offset> total_;
   PrefixSum<Index, Offset> scan_;
 };

@@ -12,9 +12,9 @@ done
 # kind_of STEP: which of these a step of tools/verify-gpu.sh is.
 kind_of() {
   case $1 in
-    d1_* | d2_* | spmv*) echo spmv ;;
-    spmm* | ladder_spmm | gather*) echo spmm ;;
-    spgemm* | ladder_spgemm | two_processes_*) echo spgemm ;;
+    d1_* | d2_* | spmv* | ladder_0[3456]) echo spmv ;;
+    spmm* | ladder_07 | gather*) echo spmm ;;
+    spgemm* | ladder_08 | two_processes_*) echo spgemm ;;
     grade*) echo grade ;;
     *) echo all ;;
   esac

@@ -215,6 +215,13 @@ def typed_rungs(written):
     return rungs
 
 
+@functools.cache
+def right_matrices():
+    """By entry, of data/rungs.tsv: the rung that it changes ("-": none), the matrix on which that is right, and the gain that was predicted."""
+    lines = (line.split("\t") for line in (ROOT / "data/rungs.tsv").read_text().splitlines() if not line.startswith("#"))
+    return {named(line[0]): (line[1] if line[1] == "-" else named(line[1]), *line[2:4]) for line in lines if len(line) == 5}
+
+
 def ladder(results, pattern, written, file):
     """The rungs of a step with their times, and the gain of each; `results` is None where there is no record. `written`: the old text."""
     rungs, titles = typed_rungs(written), ["file", "entry", "what is new"]
@@ -230,10 +237,14 @@ def ladder(results, pattern, written, file):
     rows, before = [], ""
     for rung in rungs:
         mine, out_of_line = took(rung[1]), re.search(r"gain over (`\w+`)", rung[2])
-        other = out_of_line[1] if out_of_line else before
-        over = took(other)
-        speeds = [(over[column] / mine[column], math.hypot(known[other, column], known[rung[1], column])) for column in mine if column in over]
-        rows.append([*rung, *(seconds(mine[column]) if column in mine else "" for column in columns), gain(speeds)])
+        other, matrix, _ = right_matrices().get(rung[1], (out_of_line[1] if out_of_line else before, None, None))
+        over, is_right = took(other), lambda column: column[0] == matrix
+        if not any(map(is_right, columns)):  # of a record of before, or of fast/: all of them
+            is_right = lambda column: True
+        speeds = [(over[column] / mine[column], math.hypot(known[other, column], known[rung[1], column]))
+                  for column in mine if column in over and is_right(column)]
+        cell = lambda column: f"**{seconds(mine[column])}**" if column[0] == matrix else seconds(mine[column])
+        rows.append([*rung, *(cell(column) if column in mine else "" for column in columns), gain(speeds)])
         before = rung[1] if mine else before
     vendor = [r for r in timed if r["peer"]]
     pooled = [r for r in vendor if r["entry"].endswith("_pooled")]
@@ -247,7 +258,7 @@ def ladder(results, pattern, written, file):
     titles += [", ".join(filter(None, (label(matrix), several and options))) for matrix, options in columns] + ["gain"]
     of_all = "" if several or not columns or not columns[0][1] else f", {columns[0][1]}"
     return text_of(table_of(titles, rows),
-                   f"(times of one product{of_all}, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;",
+                   f"(times of one product{of_all}, medians; gain: speed over the line before, or the entry named, on the matrix in bold, else the geometric mean of the columns;",
                    f"{source_of(results['context'])})")
 
 

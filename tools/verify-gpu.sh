@@ -27,7 +27,7 @@
 #   spmm        SpMM on the twins of step 7, for 32, 128 and 256 columns. Most of the time goes into making the matrices. Left out unless
 #               it is named
 #   spmm_sweep  the kernels of the report "D3" with other values of its parameters, on two twins. Left out unless it is named
-#   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
+#   ladders     the rungs of steps 3 to 8 on three matrices each (data/rungs.tsv), for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
 #   grade       the two exercises of step 5 graded, with and without their solutions, and six attacks of a student's file: five minutes,
 #               most of them nvcc's. Left out unless it is named
@@ -286,16 +286,12 @@ if wants spmm_sweep; then
     --set 07_spmm/merged_after_sorting:longest=1,2,3,4,8,16,32
 fi
 
-# The rungs of steps 7 and 8. Of SpMM: short rows and a hub; a large hub and neighbours of equal length; a near-dense matrix; a mesh, all
-# rows alike; half of all elements, for tiles on tensor cores. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or
-# refuse them. No entry for several GPUs: their names begin with multi.
+# The rungs of each step, on the three matrices of data/rungs.tsv. First forms may be slow on skewed matrices, or refuse them.
 if wants ladders; then
-  measure ladder_spmm 0.03 -m gen:twin:arxiv -m gen:twin:am,runs=yes -m gen:twin:ddi -m gen:stencil:points=27,nx=60 \
-    -m gen:uniform:n=4096,per_row=2048 \
-    --op spmm --n-cols 32,128 --filter '07_|vendor/cusparse_spmm' --max-work 1e12 --check once
-  measure ladder_spgemm 0.03 -m gen:stencil:points=27,nx=60 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 \
-    -m gen:rmat:scale=15,edge_factor=8,a=0.57 -m data:fem --op spgemm --filter '08_[^/]*/[^m]|vendor/cusparse_spgemm' \
-    --max-seconds 2 --check once
+  while IFS=$'\t' read -r step arguments; do
+    read -ra arguments <<< "$arguments"
+    measure "ladder_${step%%_*}" 0.05 "${arguments[@]}" --check once --max-seconds 2
+  done < <(grep -E '^0[3-8][a-z_]*\s-m' data/rungs.tsv)
 fi
 
 # The grader is tested on the executor by `ctest -R '^(grade|attacks)$'`; here is what differs on a GPU: nvcc, and processes that use the GPU.

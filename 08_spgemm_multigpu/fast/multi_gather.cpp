@@ -142,8 +142,8 @@ void add_multi_gather(Registry& registry, const std::string& name, const spgemm:
       settings);
 }
 
-void add_multi_gather_hash(Registry& registry, const std::string& name) {
-  registry.add<GatherHash>({.name = name,
+void add_multi_gather_hash(Registry& registry) {
+  registry.add<GatherHash>({.name = "08_spgemm_multigpu/multi_gather_hash",
                             .idea = "the course report's program: as multi_gather, with the kernels of "
                                     "hash_warp_per_row",
                             .claims = {.bitwise_reproducible = false}},
