@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
 import draw_curve  # tools/draw_curve.py
 import record as records  # tools/record.py
+import rungs  # tools/rungs.py
 import same_again  # tools/same_again.py
 import tables  # tools/tables.py
 from report import results as report_results, verdicts  # tools/report/
@@ -94,6 +95,49 @@ class Ranks(unittest.TestCase):
             ["`08_x/blocks`", "2", "", "", "", "0.0 MB", "1.00", ""],
             ["`08_x/blocks`", "2", "2.00 ms", "2.40 ms", "", "2.5 MB", "1.25", "1.50"]])
         self.assertEqual([r["of the limit"] for r in table(text, "matrix")[1]], ["", ""])
+
+
+class Rungs(unittest.TestCase):
+    """data/rungs.tsv, and how long its rungs are."""
+
+    def test_files_and_matrices(self):
+        """Each has a file, names one before it, and is to gain on one of its step's three matrices."""
+        for step, (arguments, of_step) in rungs.rungs().items():
+            self.assertEqual(len(re.search(r"-m (.*?) --", arguments)[1].split()), 3, step)
+            seen = []
+            for rung in of_step:
+                self.assertTrue(rungs.file_of(rung["entry"]).is_file())
+                self.assertIn(rung["matrix"], arguments.split(), rung)
+                self.assertTrue(rung["over"] in ("-", *seen) or rung["over"][:2] < step[:2], rung)
+                self.assertRegex(rung["predicted"], r"^(wrong turn|-|[\d.]+x)$")
+                seen.append(rung["entry"])
+
+    def test_no_kernel_is_longer_than_forty_lines(self):
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            self.assertEqual(rungs.show_lengths(), 0, told.getvalue())
+        with unittest.mock.patch.dict(rungs.MOST, {".cu": 39}), contextlib.redirect_stdout(io.StringIO()):
+            self.assertGreater(rungs.show_lengths(), 0)
+
+    def test_lines_of_device_code(self):
+        text = "#include <a>\nnamespace b {\n\n// why\nconstexpr int kC = 1;\n__global__ void d(int* e) {\n  // f\n  *e = kC;\n}\n\nvoid g() { launch(d); }\n}\n"
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "1_d.cu"
+            file.write_text(text)
+            self.assertEqual(rungs.length(file), 3)
+
+    def test_gains_and_the_picture(self):
+        of_step = [{"entry": "07_x/a", "over": "-", "matrix": "gen:fem:nx=3", "predicted": "-", "words": ""},
+                   {"entry": "07_x/b", "over": "07_x/a", "matrix": "gen:fem:nx=3", "predicted": "2x", "words": ""}]
+        with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(rungs, "rungs", lambda: {"07_x": ("", of_step)}):
+            path, picture = pathlib.Path(directory) / "r.json", pathlib.Path(directory) / "r.svg"
+            for faster, told in ((2e-3, r"4\.00x .* predicted 2x\n$"), (7.9e-3, r"1\.01x .* GAINS TOO LITTLE\n$")):
+                path.write_text(json.dumps(record(row("07_x/a", 0, 8e-3), row("07_x/b", 0, faster), gpu="GPU of a test")))
+                with contextlib.redirect_stdout(io.StringIO()) as said:
+                    rungs.show_gains([path])
+                self.assertRegex(said.getvalue(), told)
+            rungs.draw(path, picture)
+            drawn = picture.read_text()
+            self.assertEqual((drawn.count('class="own"'), "prefers-color-scheme:dark" in drawn), (2, True))
 
 
 class Ladder(unittest.TestCase):
