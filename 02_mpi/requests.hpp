@@ -1,5 +1,5 @@
 #pragma once
-// Who needs what from whom; 5_distributed.cpp tells it, and has the functions. A matrix or a vector lies on the
+// Who needs what from whom, as 5_distributed.cpp explains and defines it. A matrix or a vector lies on the
 // ranks by rows; each rank has a list of the rows that it needs, its own among them.
 
 #include <mpi.h>

@@ -1,4 +1,4 @@
-// SpGEMM by hashing, one small table a row.
+// SpGEMM by hashing, one table of 2,048 slots a row.
 //
 // The idea: a row of C is the sum of rows of B. A hash table collects it: the column is the key, the sum is
 // the value. How large C becomes is not known before, so all is done twice (two_passes.hpp):
@@ -13,8 +13,8 @@
 // It is the first form of a course project ("D4"), made safe. There a row with more than 2,048 results never
 // ended: the probe looked for a free slot in a full table. Here a row that may have so many is refused.
 //
-// Input: matrices A and B with at most 2,048 products in each row of C, or as few columns. Cost: each product
-// twice, with one probe or more each; 2,048 slots cleared twice a row. Memory: A, B and C, 8 bytes a row.
+// Input: matrices A and B with at most 2,048 products in each row of C, or where B has at most 2,048 columns.
+// Cost: each product twice, with one probe or more each; 2,048 slots cleared twice a row. Memory: A, B and C.
 
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/two_passes.hpp"

@@ -1,4 +1,4 @@
-// SpGEMM by hashing, rows of any length: a wrong turn, one table for all.
+// SpGEMM by hashing, rows of any length: a wrong turn, one size of table for nearly all.
 //
 // The idea: nearly all rows get a table of 8,192 slots in shared memory (64 KB with floats, which a kernel must
 // ask for). A row that may need more than half of them gets a table in global memory, with twice the slots that
@@ -6,9 +6,9 @@
 // after the other (hashed.hpp).
 //
 // So any matrix can be multiplied. But a row of ten results clears 8,192 slots twice, and three blocks of one
-// warp fill an SM with their tables. On short rows this is slower than rung 1. It was right in the course
-// project ("D4"), whose last form this is: one kernel had to serve matrices with rows of 12,000 results, and a
-// row that did not fit into the table never ended. Bins, in rung 4, put it right.
+// warp, while they add up, fill an SM with their tables. On short rows this is slower than rung 1. In the course
+// project ("D4"), whose last form this is, it was right: one kernel had to serve matrices with rows of 12,000
+// results, and a row that did not fit into the table never ended. Rung 4 puts it right by bins.
 //
 // Input: any CSR matrices. Cost: each product twice, with a probe or two; 8,192 slots cleared twice a row.
 // Memory: A, B, C, 8 bytes a row, and the tables for long rows.

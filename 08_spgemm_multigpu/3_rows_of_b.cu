@@ -1,14 +1,14 @@
 // SpGEMM by hashing, a warp a row of C, which takes one row of B at a time.
 //
 // The idea: in rung 2 each lane walks along a row of B of its own. Here all 32 lanes take one row of B
-// together, a column each, and then the next row:
+// together, a non-zero each, 32 at a time, and then the next row:
 //
 //   rung 2   lane 0: non-zero 0 of A, its row of B   b b b b        two lanes may hold one column
 //            lane 1: non-zero 1 of A, its row of B   b b b b b b
 //   here     non-zero 0 of A: lanes 0..31, its row of B             32 different columns,
 //            non-zero 1 of A: lanes 0..31, its row of B             in the order of A's non-zeros
 //
-// Three things follow. The columns of one row of B are all different, so no two lanes add to one sum at a time,
+// Three things follow. The columns of one row of B are all different, so no two lanes add to one sum between two barriers,
 // and the sums need no atomics. (The keys still do: two columns may want the same free slot.) A sum runs in the
 // order of A's non-zeros: the same bits in each run. And neighbouring lanes read neighbours in B.
 //

@@ -1,17 +1,17 @@
 // SpGEMM by hashing, with rows in bins: each bin has tables of its size.
 //
 // The idea: rung 3 clears 64 KB to count a row of 10 results, and three such tables fill an SM. So rows are
-// dealt to four bins by their size, and each bin is a launch of its own, with the kernels of rung 3:
+// dealt to five bins by their size, and each bin is a launch of its own, with the kernels of rung 3:
 //
 //   bin    size of a row    table          floats    blocks that an SM of an H100 holds while it adds up
 //     0    up to 64         128 slots      1 KB      32, the most that an SM takes
 //     1    up to 512        1,024 slots    8 KB      25
 //     2    up to 2,048      4,096 slots    32 KB     6
-//     3    more             in global memory
+//     3    up to 4,096      8,192 slots    64 KB     3, as in rung 3 for all of these
+//     4    more             in global memory
 //
 // Before counting a row's size is the number of its products, because no more is known then; before
-// multiplying it is that of its results. (A table for each row's own size is not to be had: a kernel has one
-// size of shared memory for all of its blocks.)
+// multiplying it is that of its results. (One launch has one size of shared memory for all of its blocks.)
 //
 // What remains: each launch has a block for every row, and most of them leave at once. A row of three results
 // still takes a table, a warp and a sort.
@@ -56,7 +56,7 @@ template class BinsPlan<double>;
 
 void add_bins(Registry& registry, const std::string& name, const BinSlots& slots) {
   registry.add<spgemm::BinsPlan>({.name = name,
-                                  .idea = "rows in four bins by their size, each with tables of its own size",
+                                  .idea = "rows in five bins by their size, each with tables of its own size",
                                   .previous = "rows_of_b"},
                                  slots);
 }

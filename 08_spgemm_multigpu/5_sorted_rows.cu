@@ -1,13 +1,13 @@
 // SpGEMM with rows in bins, and short rows sorted in place of hashed.
 //
-// The idea: the rows of a random matrix have hardly two products in one column. A hash table finds nothing to
+// The idea: the rows of a random matrix rarely have two products in one column. A hash table finds nothing to
 // add there, and its results must be sorted afterwards. So a row of up to 32 products goes the other way round,
 // in the registers of a warp, a product a lane:
 //
 //   expand   lane p fetches product p of the row, in the order of A's non-zeros, with the key (column, p)
 //   sort     the warp sorts the 32 keys: a bitonic network, 15 steps, each a shuffle and a minimum or maximum
 //   add up   equal columns are neighbours now. The first of them adds up the others, in the order of p: the
-//            same bits in each run
+//            same bits in each run (not always those of rung 4, which adds by fused operations)
 //
 // There is no table to clear, no probe and no atomic operation, and the row is sorted, as C wants it. To
 // count, the same keys are sorted, and those that differ from the one before are counted. All other rows are
@@ -37,7 +37,7 @@ __global__ void sort_products(View<T> a, View<T> b, Rows rows, Index* counts, Ou
   const unsigned lane = threadIdx.x % kWarp;
   Key key = ~Key{0};  // behind all columns
   T value = 0;
-  unsigned products = 0;
+  unsigned products = 0;                                          // of the rows of B before
   for (Offset e = a.row_ptr[row]; e < a.row_ptr[row + 1]; ++e) {  // expand
     const Offset q = b.row_ptr[a.col_idx[e]] + lane - products, end = b.row_ptr[a.col_idx[e] + 1];
     if (lane >= products && q < end) {
@@ -59,7 +59,7 @@ __global__ void sort_products(View<T> a, View<T> b, Rows rows, Index* counts, Ou
   if (counts != nullptr) return;
   value = __shfl_sync(kAllLanes, value, static_cast<int>(key % kWarp));
   T sum = value;
-  bool more = true;                                         // lanes behind this one have its column
+  bool more = true;                                         // whether lane + d may still have this column
   for (unsigned d = 1; __any_sync(kAllLanes, more); ++d) {  // add up
     const T value_behind = __shfl_down_sync(kAllLanes, value, d);
     more = __shfl_down_sync(kAllLanes, column, d) == column && lane + d < products;

@@ -1,22 +1,22 @@
 // SpGEMM with rows in bins, and bitmaps in place of tables for long rows.
 //
-// The idea: a table in global memory is slow, one warp fills it, and the sort after it is slow as well. A row of
-// thousands of results fills a good part of its columns anyway. So a row that is too long for a table in shared
-// memory has one bit for each column: 32,768 columns are 4 KB. With the number of bits before each word the
-// bitmap also says where in the row a column stands, its *rank*:
+// The idea: a table in global memory is slow, and so is the sort after it. So a row that is too long for a
+// table in shared memory has one bit for each column of B: 32,768 columns are 4 KB. With the number of bits
+// before each word, as many bytes again, the bitmap also says where in the row a column stands, its *rank*:
 //
 //   mark     a bit for each product, by atomicOr
 //   number   how many bits stand before each word: the rank of its first column
 //   write    the columns are the bits, in order: there is nothing to sort
 //   add      the sum of a column stands in C, at its rank: a look-up, and never a probe
 //
-// A block of 8 warps does a row, each warp one row of B after the other. Two warps may have one column, so sums
-// are added by atomicAdd, and their last bits differ from run to run. (fast/ranked_rows.cu gives each warp a part
-// of the columns, and needs no atomics.) All other rows are as in rung 5, and so are long ones where a bit and a
-// number for each column do not fit into shared memory: on an H100 beyond 929,000 columns.
+// Also new: a long row has 8 warps, not one. Each takes one row of B after the other. Two warps may have one
+// column, so sums are added by atomicAdd, and their last bits differ from run to run. (fast/ranked_rows.cu
+// gives each warp a part of the columns, and needs no atomics.) All other rows are as in rung 5. With so many
+// columns that bits and numbers do not fit into shared memory, on an H100 more than 929,000, long rows stay
+// hashed.
 //
-// Input: any CSR matrices. Cost: B's rows once when counting, twice when multiplying. No table lies in global
-// memory. C's sums are read and written in L1 and L2.
+// Input: any CSR matrices. Cost: B's rows once when counting, twice when multiplying. C's sums are added in
+// L2.
 //
 // Source of the ranks: G. Jacobson ("Space-efficient static trees and graphs", FOCS 1989).
 
@@ -42,7 +42,7 @@ __device__ void for_products(View<T> a, View<T> b, Offset row, Visit visit) {
 
 /// A block a row: its number of results to counts, or (null) its results to C. `words`: of the bitmap.
 template <class T>
-__global__ void mark_products(View<T> a, View<T> b, Rows rows, Index words, Index* counts, Output<T> c) {
+__global__ void bitmap_rows(View<T> a, View<T> b, Rows rows, Index words, Index* counts, Output<T> c) {
   if (!rows.has(blockIdx.x)) return;
   unsigned* const bits = dynamic_shared<unsigned>();
   Index* const before = reinterpret_cast<Index*>(bits + words);
@@ -78,8 +78,8 @@ template <class T>
 class Bitmaps final : public SortedRowsPlan<T> {
  public:
   Bitmaps(const SpgemmProblem<T>& problem, Exec& exec, const BinSlots& slots)
-      : SortedRowsPlan<T>(problem, exec, slots, !fit(problem)),
-        words_(fit(problem) ? words_for(problem) : 0) {}
+      : SortedRowsPlan<T>(problem, exec, slots, !takes(problem, slots)),
+        words_(takes(problem, slots) ? words_for(problem) : 0) {}
 
   std::vector<Metric> metrics() const override {
     return {{"rows_in_bitmaps", words_ > 0 ? this->rows_in(this->counts_, this->slots_.back() / 2) : 0, ""}};
@@ -88,11 +88,11 @@ class Bitmaps final : public SortedRowsPlan<T> {
  private:
   void count_long(View<T> a, View<T> b, Rows rows, Index* counts) override {
     if (words_ == 0) return SortedRowsPlan<T>::count_long(a, b, rows, counts);
-    launch(mark_products<T>, a_block_a_row(a.rows), a, b, rows, words_, counts, Output<T>{});
+    launch(bitmap_rows<T>, a_block_a_row(a.rows), a, b, rows, words_, counts, Output<T>{});
   }
   void multiply_long(View<T> a, View<T> b, Rows rows, const Output<T>& c) override {
     if (words_ == 0) return SortedRowsPlan<T>::multiply_long(a, b, rows, c);
-    launch(mark_products<T>, a_block_a_row(a.rows), a, b, rows, words_, nullptr, c);
+    launch(bitmap_rows<T>, a_block_a_row(a.rows), a, b, rows, words_, nullptr, c);
   }
   Rows unsorted(const Index* counts) override {
     return this->bin(counts, 0, words_ > 0 ? this->slots_.back() / 2 : Rows{}.most);
@@ -105,11 +105,13 @@ class Bitmaps final : public SortedRowsPlan<T> {
   static std::size_t bytes_of(Index words) {
     return static_cast<std::size_t>(words) * (sizeof(unsigned) + sizeof(Index));
   }
-  static bool fit(const SpgemmProblem<T>& problem) {
-    return bytes_of(words_for(problem)) <= device_facts().shared_per_block_optin;
+  /// Whether there may be long rows, and bitmaps fit.
+  static bool takes(const SpgemmProblem<T>& problem, const BinSlots& slots) {
+    return problem.max_row_products > HashedPlan<T>::slots_that_fit(slots.back()) / 2 &&
+           bytes_of(words_for(problem)) <= device_facts().shared_per_block_optin;
   }
   LaunchConfig a_block_a_row(Index rows) const {
-    allow_shared_bytes(mark_products<T>, bytes_of(words_));
+    allow_shared_bytes(bitmap_rows<T>, bytes_of(words_));
     return {.grid = blocks_for(rows, 1),
             .block = kBlock,
             .shared_bytes = bytes_of(words_),

@@ -1,5 +1,5 @@
 #pragma once
-// The plans of rungs 4 and 5, which the rung after each changes at one end.
+// The plans of rungs 4 and 5. SortedRowsPlan does short rows of BinsPlan otherwise, rung 6 long rows of both.
 
 #include "08_spgemm_multigpu/hashed.hpp"
 
@@ -11,9 +11,12 @@ class BinsPlan : public HashedPlan<T> {
  public:
   /// `long_hashed`: whether rows that are too long for shared memory have tables in global memory.
   BinsPlan(const SpgemmProblem<T>& problem, Exec& exec, const BinSlots& slots, bool long_hashed = true)
-      : HashedPlan<T>(problem, exec, rows_of_b<T>(),
-                      long_hashed ? slots.back() / 2 : problem.max_row_products),
-        slots_(slots) {}
+      : HashedPlan<T>(
+            problem, exec, rows_of_b<T>(),
+            long_hashed ? HashedPlan<T>::slots_that_fit(slots.back()) / 2 : problem.max_row_products),
+        slots_(slots) {
+    slots_.back() = HashedPlan<T>::slots_that_fit(slots.back());
+  }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     return HashedPlan<T>::cost(problem, kBinSlots.front(), kBinSlots.back() / 2);
@@ -22,7 +25,8 @@ class BinsPlan : public HashedPlan<T> {
     return {{"rows_in_bin_0", this->rows_in(this->counts_, 0, slots_[0] / 2), ""},
             {"rows_in_bin_1", this->rows_in(this->counts_, slots_[0] / 2, slots_[1] / 2), ""},
             {"rows_in_bin_2", this->rows_in(this->counts_, slots_[1] / 2, slots_[2] / 2), ""},
-            {"rows_in_bin_3", this->rows_in(this->counts_, slots_[2] / 2), ""}};
+            {"rows_in_bin_3", this->rows_in(this->counts_, slots_[2] / 2, slots_[3] / 2), ""},
+            {"rows_in_bin_4", this->rows_in(this->counts_, slots_[3] / 2), ""}};
   }
 
  protected:

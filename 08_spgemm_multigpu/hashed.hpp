@@ -24,7 +24,7 @@ struct Tables {
     return global_keys == nullptr ? reinterpret_cast<T*>(dynamic_shared<Index>() + slots)
                                   : global_values + std::size_t{blockIdx.x} * slots;
   }
-  /// By a warp, which has left the table before and comes back together.
+  /// All lanes of the warp call it; it waits for what they did before, and what they do after waits for it.
   __device__ void clear_keys() const {
     __syncwarp();
     for (unsigned s = threadIdx.x; s < slots; s += kWarp) keys()[s] = kFree;
@@ -68,6 +68,13 @@ class HashedPlan : public TwoPassPlan<T> {
   }
 
  protected:
+  /// As many slots, up to `slots`, as a block of this device can have in shared memory.
+  static Index slots_that_fit(Index slots) {
+    while (static_cast<std::size_t>(slots) * (sizeof(Index) + sizeof(T)) >
+           device_facts().shared_per_block_optin)
+      slots /= 2;
+    return slots;
+  }
   /// In tables of so many slots in shared memory.
   void count_in_shared(View<T> a, View<T> b, Rows rows, Index slots, Index* counts) const {
     const auto bytes = static_cast<std::size_t>(slots) * sizeof(Index);
@@ -93,7 +100,7 @@ class HashedPlan : public TwoPassPlan<T> {
  private:
   static constexpr double kBytes = 256.0 * (1U << 20);  ///< of all tables, unless one alone is larger
 
-  /// A power of two, which leaves half of them free; of more than 2^30 columns there is no such.
+  /// A power of two that leaves half of them free; at most 2^31, which is more than any row has columns.
   static unsigned global_slots(const SpgemmProblem<T>& problem) {
     const Offset longest = std::min<Offset>(problem.max_row_products, problem.b->cols);
     return std::bit_ceil(static_cast<unsigned>(std::min(2 * longest, Offset{1} << 31)));
@@ -113,7 +120,8 @@ template <class T>
 class OneTablePlan : public HashedPlan<T> {
  public:
   OneTablePlan(const SpgemmProblem<T>& problem, Exec& exec, HashKernels<T> kernels, Index slots)
-      : HashedPlan<T>(problem, exec, kernels, slots_that_fit(slots) / 2), slots_(slots_that_fit(slots)) {}
+      : HashedPlan<T>(problem, exec, kernels, HashedPlan<T>::slots_that_fit(slots) / 2),
+        slots_(HashedPlan<T>::slots_that_fit(slots)) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     return HashedPlan<T>::cost(problem, kOneTableSlots, kOneTableSlots / 2);
@@ -123,14 +131,6 @@ class OneTablePlan : public HashedPlan<T> {
   }
 
  private:
-  /// As many as a block of this device can have in shared memory.
-  static Index slots_that_fit(Index slots) {
-    while (static_cast<std::size_t>(slots) * (sizeof(Index) + sizeof(T)) >
-           device_facts().shared_per_block_optin)
-      slots /= 2;
-    return slots;
-  }
-
   void count(View<T> a, View<T> b, const Index* products, Index* counts) final {
     this->count_in_shared(a, b, {products, 0, slots_ / 2}, slots_, counts);
     this->count_long(a, b, {products, slots_ / 2}, counts);

@@ -16,8 +16,8 @@ void add_hash_fixed_table(Registry& registry);
 /// Slots of the tables in shared memory, powers of two; others are for tests, which want long rows in small
 /// matrices.
 inline constexpr Index kOneTableSlots = 8192;
-using BinSlots = std::array<Index, 3>;
-inline constexpr BinSlots kBinSlots = {128, 1024, 4096};
+using BinSlots = std::array<Index, 4>;
+inline constexpr BinSlots kBinSlots = {128, 1024, 4096, kOneTableSlots};
 void add_hash_warp_per_row(Registry& registry,
                            const std::string& name = "08_spgemm_multigpu/hash_warp_per_row",
                            Index slots = kOneTableSlots);

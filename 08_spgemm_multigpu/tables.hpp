@@ -15,7 +15,7 @@ __device__ inline unsigned home_of(Index column, unsigned slots) {
 }
 
 /// The slot of `column` in keys[0, slots), by linear probing from its home on. Takes a free one, atomically, if
-/// the column has none yet, and says so in is_new. The table must have room for it.
+/// the column has none yet, and says so in is_new. There must be one, or the column in the table.
 __device__ inline unsigned claim(Index* keys, unsigned slots, Index column, bool& is_new) {
   for (unsigned slot = home_of(column, slots);; slot = slot + 1 == slots ? 0 : slot + 1) {
     const Index found = atomicCAS(&keys[slot], kFree, column);

@@ -14,7 +14,7 @@
 
 namespace stages::spgemm {
 
-/// A factor as the rungs' kernels see it. Row pointers have 64 bits, so that any C can be counted.
+/// A factor as the rungs' kernels see it. Columns of a row ascend, and differ.
 template <class T>
 using View = CsrView<T, Offset>;
 
@@ -32,8 +32,7 @@ struct Rows {
   }
 };
 
-/// products[row], which no row of C has more results than; 2^31 - 1 where there are more. A warp a row, 8 rows
-/// a block.
+/// products[row], of which a row of C has no more results; at most 2^31 - 1. A warp a row, 8 rows a block.
 template <class T>
 __global__ void __launch_bounds__(8 * kWarp) count_products(View<T> a, View<T> b, Index* products) {
   const Offset row = Offset{blockIdx.x} * 8 + threadIdx.x / kWarp;
@@ -80,7 +79,7 @@ class TwoPassPlan : public SpgemmPlan<T> {
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a) + device_csr_bytes(*problem.b) +
-                                             16.0 * problem.a->rows);
+                                             20.0 * problem.a->rows + 4.0 * problem.b->rows);
   }
 
   void load(const SpgemmOperands<T>& operands) override {

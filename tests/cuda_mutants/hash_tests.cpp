@@ -115,13 +115,13 @@ TEST_F(HashParts, RulesFitTheDevice) {
 /// Rungs 3 to 5 with tables so small that small matrices come to all of their kernels.
 void add_rungs_with_small_tables(Registry& registry) {
   add_rows_of_b(registry, "rows_of_b", 16);
-  add_bins(registry, "bins", {8, 16, 64});
-  add_sorted_rows(registry, "sorted_rows", {8, 16, 64});
+  add_bins(registry, "bins", {8, 16, 32, 64});
+  add_sorted_rows(registry, "sorted_rows", {8, 16, 32, 64});
 }
 /// Rungs 2 and 6, whose atomics leave sums with last bits that change.
 void add_rungs_with_atomics(Registry& registry) {
   add_hash_warp_per_row(registry, "hash_warp_per_row", 16);
-  add_bitmaps(registry, "bitmaps", {8, 16, 64});
+  add_bitmaps(registry, "bitmaps", {8, 16, 32, 64});
 }
 
 /// tools/verify-gpu.sh has racecheck look at this in place of the entry, whose tables of 64 KB keep it for
@@ -180,7 +180,7 @@ std::vector<SpgemmProblem<T>> long_rows_of_short_ones() {
 TEST_F(HashParts, LongRowsOfShortOnes) {
   Registry registry;
   add_binned(registry, "as_it_is");
-  add_bitmaps(registry, "bitmaps", {8, 16, 64});
+  add_bitmaps(registry, "bitmaps", {8, 16, 32, 64});
   add_binned(registry, "shared_sums", {.rules = kSharedSums});
   add_binned(registry, "words_and_shared_sums", {.rules = by_words(kSharedSums)});
   add_binned(registry, "split_rows", {.rules = kSplitRows});
@@ -220,7 +220,7 @@ TEST_F(HashParts, SmallMatricesComeToEveryForm) {
         if (metric.name.starts_with("rows_")) rows[metric.name] += metric.value;
     }
   }
-  EXPECT_EQ(rows.size(), 24U + 7U);
+  EXPECT_EQ(rows.size(), 24U + 8U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 
@@ -231,7 +231,7 @@ TEST_F(HashParts, VeryWideMatrices) {
   Registry registry;
   add_binned(registry, "as_it_is");
   add_binned(registry, "threads", {.rules = kSingleThreads});
-  add_bitmaps(registry, "bitmaps", {2, 4, 8});  // which have no room for so many columns
+  add_bitmaps(registry, "bitmaps", {2, 4, 8, 16});  // which have no room for so many columns
   for_both_types([&]<class T>(T) {
     expect_good(registry, problem<T>("29_bits", lower_triangle(17), strided(17, 1 << 29, 1 << 26)));
     expect_good(registry, problem<T>("scattered", dense(1, 9), strided(9, 150'000, 1200)));
