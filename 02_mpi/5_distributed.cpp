@@ -17,8 +17,8 @@
 // the diagonal a row needs rows of its own rank; otherwise B is dealt by nnz.
 //
 // Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; messages: the distinct
-// rows of B that each rank's columns name and another rank owns; and a look at the list of all rows of B, on each
-// rank. Memory on a rank: its rows of A, B and C, and the rows of B that it fetched, twice.
+// rows of B that each rank's columns name and another rank owns; and a look at the list of all rows of B, on
+// each rank. Memory on a rank: its rows of A, B and C, and the rows of B that it fetched, twice.
 //
 // Source: A. Buluc and J. R. Gilbert, "Parallel sparse matrix-matrix multiplication and indexing:
 // implementation and experiments", SIAM J. Sci. Comput. 34 (2012), for the 1D algorithms and what is wrong

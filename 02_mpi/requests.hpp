@@ -21,8 +21,8 @@ struct NeededRows {
 /// `columns`: of all non-zeros, in [0, rows).
 NeededRows needed_rows(std::span<const Index> columns, Index rows);
 
-/// The exchange that a list of needed rows leads to. The list ascends, and the owners hold contiguous rows: what
-/// comes from one owner is contiguous in the list, and is received in place.
+/// The exchange that a list of needed rows leads to. The list ascends, and the owners hold contiguous rows:
+/// what comes from one owner is contiguous in the list, and is received in place.
 struct Requests {
   /// needed[receive_bounds[r]] .. needed[receive_bounds[r + 1] - 1] are rows of rank r.
   std::vector<Offset> receive_bounds;

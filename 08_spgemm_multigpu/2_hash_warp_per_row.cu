@@ -6,9 +6,9 @@
 // after the other (hashed.hpp).
 //
 // So any matrix can be multiplied. But a row of ten results clears 8,192 slots twice, and three blocks of one
-// warp, while they add up, fill an SM with their tables. On short rows this is slower than rung 1. In the course
-// project ("D4"), whose last form this is, it was right: one kernel had to serve matrices with rows of 12,000
-// results, and a row that did not fit into the table never ended. Rung 4 puts it right by bins.
+// warp, while they add up, fill an SM with their tables. On short rows this is slower than rung 1. In the
+// course project ("D4"), whose last form this is, it was right: one kernel had to serve matrices with rows of
+// 12,000 results, and a row that did not fit into the table never ended. Rung 4 puts it right by bins.
 //
 // Input: any CSR matrices. Cost: each product twice, with a probe or two; 8,192 slots cleared twice a row.
 // Memory: A, B, C, 8 bytes a row, and the tables for long rows.

@@ -8,9 +8,10 @@
 //   here     non-zero 0 of A: lanes 0..31, its row of B             32 different columns,
 //            non-zero 1 of A: lanes 0..31, its row of B             in the order of A's non-zeros
 //
-// Three things follow. The columns of one row of B are all different, so no two lanes add to one sum between two barriers,
-// and the sums need no atomics. (The keys still do: two columns may want the same free slot.) A sum runs in the
-// order of A's non-zeros: the same bits in each run. And neighbouring lanes read neighbours in B.
+// Three things follow. The columns of one row of B are all different, so no two lanes add to one sum between
+// two barriers, and the sums need no atomics. (The keys still do: two columns may want the same free slot.) A
+// sum runs in the order of A's non-zeros: the same bits in each run. And neighbouring lanes read neighbours in
+// B.
 //
 // What it costs: where rows of B are shorter than 32, lanes idle, and the warp waits for one row of B after
 // the other.
