@@ -45,14 +45,7 @@ class OneLaunch final : public OneLaunchPlan<T, 0> {
     allow_shared_bytes(one_launch<T>, this->shared_bytes(this->a()));
   }
 
-  void run() override {
-    launch(one_launch<T>,
-           {.grid = blocks_for(this->a().rows, kBlock),
-            .block = kBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
-  }
+  void run() override { this->launch_once(one_launch<T>, blocks_for(this->a().rows, kBlock), kBlock); }
 };
 
 }  // namespace

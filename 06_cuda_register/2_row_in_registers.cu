@@ -75,14 +75,7 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
     allow_shared_bytes(kernel_, this->shared_bytes(*problem.a));
   }
 
-  void run() override {
-    launch(kernel_,
-           {.grid = blocks_for(this->a().rows, kBlock),
-            .block = kBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
-  }
+  void run() override { this->launch_once(kernel_, blocks_for(this->a().rows, kBlock), kBlock); }
 
   std::vector<Metric> metrics() const override {
     const KernelFacts facts = kernel_facts(kernel_);

@@ -26,12 +26,7 @@ class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
   }
 
   void run() override {
-    launch(kernel(),
-           {.grid = {blocks(), kCopies == Copies::one ? 1u : copies()},
-            .block = kBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors, lanes_);
+    this->launch_once(kernel(), {blocks(), kCopies == Copies::one ? 1u : copies()}, kBlock, lanes_);
   }
 
   std::vector<Metric> metrics() const override {
