@@ -1,9 +1,9 @@
 // SpMV from CSR, a thread a row.
 //
-// The idea: row pointers. Row i begins at row_ptr[i] and ends before row_ptr[i + 1], so rows may be of any
-// length. Otherwise this is the kernel of 1_two_arrays.cu: a thread walks along its own row. Two things had to
-// go: x may now be longer than shared memory, so it is read through the caches; and the loop is not unrolled by
-// 8, because many rows have fewer non-zeros (nvcc unrolls it by 4).
+// The idea: drop the zeros of 03_cuda_naive/1_dense_row_major.cu, from rows of any length. The non-zeros of all
+// rows stand one behind another, each with its column, and row pointers say where a row lies: row i begins at
+// row_ptr[i] and ends before row_ptr[i + 1]. The rest is as there: a thread walks along its row, and reads x
+// through the caches. (1_two_arrays.cu needs no row pointers, as its rows are equally long, and copies x.)
 //
 // It goes wrong twice, and both are the reason for the next files. Neighbouring threads read a row apart, so
 // loads do not coalesce. And a warp is done when its longest row is: on a matrix with one row of 100,000
@@ -35,8 +35,8 @@ __global__ void thread_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
 void add_thread_per_row(Registry& registry) {
   registry.add<CsrSpmvPlan>(
       {.name = "05_cuda_csr/thread_per_row",
-       .idea = "CSR, a thread per row: neighbouring threads read far from each other",
-       .previous = "two_arrays"},
+       .idea = "CSR: row pointers, rows of any length; a thread per row, neighbours read far from each other",
+       .previous = "03_cuda_naive/dense_row_major"},
       []<class T>(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) {
         launch(thread_per_row<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
                x, y);

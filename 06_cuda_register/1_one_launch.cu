@@ -6,8 +6,8 @@
 // block's part of the matrix may stay in L1. It is still read in each product; 2_row_in_registers.cu reads it
 // once.
 //
-// Compare it with two_arrays of step 5: there, too, a row lies in one piece and x is in shared memory. Two
-// things are new beside the launch: rows are in CSR, and a block has 64 threads, not 128.
+// The loop over a row, x in shared memory and the 128 threads of a block are those of step 5's two_arrays. Rows
+// are in CSR here, so they may be of any length; the row pointers are read once.
 //
 // Two barriers a product: no thread reads x before it is copied, nor overwrites it before all have read it.
 //
@@ -19,7 +19,7 @@
 namespace stages {
 namespace {
 
-constexpr int kBlock = 64;
+constexpr int kBlock = 128;
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
@@ -45,14 +45,7 @@ class OneLaunch final : public OneLaunchPlan<T, 0> {
     allow_shared_bytes(one_launch<T>, this->shared_bytes(this->a()));
   }
 
-  void run() override {
-    launch(one_launch<T>,
-           {.grid = blocks_for(this->a().rows, kBlock),
-            .block = kBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
-  }
+  void run() override { this->launch_once(one_launch<T>, blocks_for(this->a().rows, kBlock), kBlock); }
 };
 
 }  // namespace

@@ -14,7 +14,7 @@
 // a row.
 //
 // Requires: rows of at most 256 non-zeros, x in a block's shared memory, independent vectors. A thread a row
-// also means that n = 1024 keeps 16 of 132 SMs busy. 3_row_per_sub_warp.cu has no cliff, and
+// also means that n = 1024 keeps 8 of 132 SMs busy. 3_row_per_sub_warp.cu has no cliff, and
 // 4_matrix_copies.cu uses all SMs.
 //
 // Source: the course project's last GPU step.
@@ -25,7 +25,7 @@
 namespace stages {
 namespace {
 
-constexpr int kBlock = 64;
+constexpr int kBlock = 128;
 constexpr int kWidthStep = 16;
 constexpr int kMostWidth = 256;
 
@@ -56,59 +56,50 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-/// Calls use.operator()<kWidth>() for the smallest compiled width that holds `longest` non-zeros.
-template <int kWidth = kWidthStep, class Use>
-auto with_width(Offset longest, Use&& use) {
+/// The kernel of the smallest compiled width that holds `longest` non-zeros.
+template <class T, int kWidth = kWidthStep>
+auto* kernel_for(Offset longest) {
   if constexpr (kWidth < kMostWidth) {
-    if (longest > kWidth) return with_width<kWidth + kWidthStep>(longest, std::forward<Use>(use));
+    if (longest > kWidth) return kernel_for<T, kWidth + kWidthStep>(longest);
   }
-  return use.template operator()<kWidth>();
+  return row_in_registers<T, kWidth>;
 }
 
 template <class T>
 class RowInRegisters final : public OneLaunchPlan<T, 1> {
+  using Base = OneLaunchPlan<T, 1>;
+
  public:
   RowInRegisters(const SpmvProblem<T>& problem, Exec& exec)
-      : OneLaunchPlan<T, 1>(problem, exec), longest_(problem.a->longest_row()) {
-    with_width(longest_, [&]<int kWidth>() {
-      allow_shared_bytes(row_in_registers<T, kWidth>, this->shared_bytes(this->a()));
-    });
+      : Base(problem, exec), kernel_(kernel_for<T>(problem.a->longest_row())) {
+    allow_shared_bytes(kernel_, this->shared_bytes(*problem.a));
   }
 
-  void run() override {
-    with_width(longest_, [&]<int kWidth>() {
-      launch(row_in_registers<T, kWidth>,
-             {.grid = blocks_for(this->a().rows, kBlock),
-              .block = kBlock,
-              .shared_bytes = this->shared_bytes(this->a()),
-              .stream = this->stream()},
-             this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors);
-    });
-  }
+  void run() override { this->launch_once(kernel_, blocks_for(this->a().rows, kBlock), kBlock); }
 
   std::vector<Metric> metrics() const override {
-    const auto [width, facts] = with_width(
-        longest_, [&]<int kWidth>() { return std::pair(kWidth, kernel_facts(row_in_registers<T, kWidth>)); });
-    return {
-        {"compiled_row_width", static_cast<double>(width), ""}, registers_metric(facts), local_metric(facts)};
+    const KernelFacts facts = kernel_facts(kernel_);
+    return {{"compiled_row_width", width(this->a()), ""}, registers_metric(facts), local_metric(facts)};
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    const double width =
-        static_cast<double>((problem.a->longest_row() + kWidthStep - 1) / kWidthStep * kWidthStep);
-    return OneLaunchPlan<T, 1>::cost(problem).with_work(width * problem.a->rows * problem.n_vectors);
+    const Csr<T>& a = *problem.a;
+    return Base::cost(problem).with_work(width(a) * a.rows * problem.n_vectors);
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
-    const Offset longest = problem.a->longest_row();
-    if (auto reason = OneLaunchPlan<T, 1>::refuse(problem, exec)) return reason;
-    if (longest <= kMostWidth) return std::nullopt;
-    return fmt::format("a row has {} non-zeros; kernels are compiled for up to {} a thread", longest,
-                       kMostWidth);
+    if (auto reason = Base::refuse(problem, exec)) return reason;
+    if (problem.a->longest_row() <= kMostWidth) return std::nullopt;
+    return fmt::format("a row has {} non-zeros; kernels are compiled for up to {} a thread",
+                       problem.a->longest_row(), kMostWidth);
   }
 
  private:
-  Offset longest_;
+  static double width(const Csr<T>& a) {
+    return static_cast<double>(std::max<Offset>(1, (a.longest_row() + kWidthStep - 1) / kWidthStep) *
+                               kWidthStep);
+  }
+  decltype(kernel_for<T>(0)) kernel_;
 };
 
 }  // namespace

@@ -2,15 +2,14 @@
 //
 // The idea: 2_row_in_registers.cu ends where a row does not fit into the 255 registers of a thread. So several
 // neighbouring lanes share a row: lane l keeps non-zeros l, l + lanes, l + 2 lanes and so on, at most 64 of
-// them. Each has a part of the row's sum, and shuffles add the parts (share.hpp). A row gets the fewest lanes
+// them. Each has a part of the row's sum, and shuffles add the parts (lanes.hpp). A row gets the fewest lanes
 // that hold it (lanes_plan.hpp), a power of two up to 32: at 80 % zeros one lane up to n = 320, two up to 640,
 // four up to 1280. Rows of up to 2048 non-zeros have no cliff.
 //
-// A block has 256 threads where it had 64, and copies x for all of its rows. With four lanes a row these are
-// 64 rows, as before. With one lane they are 256: n = 256 is then one block, where 2_row_in_registers.cu has
-// four. Below its cliff 2_row_in_registers.cu is mostly the faster.
+// Where a row has one lane, this is the kernel of rung 2. Where it has four, the matrix has four times the
+// blocks, and a lane a quarter of the work.
 //
-// What remains: n = 1024 takes 16 blocks, so 116 of 132 SMs are idle. 4_matrix_copies.cu has work for them.
+// What remains: n = 1024 takes 32 blocks, so 100 of 132 SMs are idle. 4_matrix_copies.cu has work for them.
 //
 // Requires: rows of at most 2048 non-zeros, x in a block's shared memory, independent vectors.
 
@@ -19,11 +18,13 @@
 namespace stages {
 namespace {
 
+constexpr int kBlock = 128;
+
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kLanesBlock)
+__global__ void __launch_bounds__(kBlock)
     row_per_sub_warp(CsrView<T, std::int32_t> a, const T* x, T* y, int products, int lanes) {
   T* const xs = dynamic_shared<T>();  // x, and a zero behind it for the padding of short rows
-  const Offset thread = Offset{blockIdx.x} * kLanesBlock + threadIdx.x;
+  const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
   const Offset row = thread / lanes;
   const int lane = static_cast<int>(thread % lanes);
   T value[kWidth];
@@ -40,8 +41,7 @@ __global__ void __launch_bounds__(kLanesBlock)
 
   for (int j = 0; j < products; ++j) {
     __syncthreads();  // the product before is done with xs
-    for (int c = static_cast<int>(threadIdx.x); c < a.cols; c += kLanesBlock)
-      xs[c] = x[Offset{j} * a.cols + c];
+    for (int c = static_cast<int>(threadIdx.x); c < a.cols; c += kBlock) xs[c] = x[Offset{j} * a.cols + c];
     __syncthreads();
     T sum = 0;
 #pragma unroll
@@ -54,11 +54,11 @@ __global__ void __launch_bounds__(kLanesBlock)
 }  // namespace
 
 void add_row_per_sub_warp(Registry& registry) {
-  add_lanes<Copies::one>(registry,
-                         {.name = "06_cuda_register/row_per_sub_warp",
-                          .idea = "up to 32 lanes keep a row in registers: no cliff",
-                          .previous = "row_per_thread"},
-                         []<class T, int kWidth>() { return row_per_sub_warp<T, kWidth>; });
+  add_lanes<kBlock, Copies::one>(registry,
+                                 {.name = "06_cuda_register/row_per_sub_warp",
+                                  .idea = "up to 32 lanes keep a row in registers: no cliff",
+                                  .previous = "row_per_thread"},
+                                 []<class T, int kWidth>() { return row_per_sub_warp<T, kWidth>; });
 }
 
 }  // namespace stages

@@ -1,9 +1,13 @@
 // One launch for all products, and the chip holds the matrix several times.
 //
-// The idea: a row of a matrix of n = 1024 with 80 % zeros takes four lanes, and the matrix 16 of 132 SMs. The
-// vectors do not depend on each other. So the blocks that hold the matrix, a *copy* of it, are started as
-// often as the chip holds them, and of c copies each takes every c-th vector. The smaller the matrix, the more
-// copies there are. They are the grid's second dimension. In the kernel only the loop over products changes.
+// The idea: in 3_row_per_sub_warp.cu a matrix of n = 1024 with 80 % zeros takes 32 of 132 SMs. The vectors do
+// not depend on each other. So the blocks that hold the matrix, a *copy* of it, are started as often as the
+// chip holds them, and of c copies each takes every c-th vector. The smaller the matrix, the more copies there
+// are. They are the grid's second dimension. In the kernel only the loop over products changes.
+//
+// A second change, small beside the first: a block has 256 threads, as in all rungs from here on. Each block
+// fetches all of x. While most SMs are idle, small blocks spread the work over more of them. Now all are busy,
+// and at n = 1024 blocks of 128 would fetch x from L2 32 times a product; these do it 16 times.
 //
 // What remains: each non-zero reads one element of x from shared memory for each product, and shared memory
 // gives an SM 128 bytes a clock. 5_vector_batches.cu gets more out of a read.
@@ -16,11 +20,13 @@
 namespace stages {
 namespace {
 
+constexpr int kBlock = 256;
+
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kLanesBlock)
+__global__ void __launch_bounds__(kBlock)
     matrix_copies(CsrView<T, std::int32_t> a, const T* x, T* y, int products, int lanes) {
   T* const xs = dynamic_shared<T>();  // x, and a zero behind it for the padding of short rows
-  const Offset thread = Offset{blockIdx.x} * kLanesBlock + threadIdx.x;
+  const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
   const Offset row = thread / lanes;
   const int lane = static_cast<int>(thread % lanes);
   T value[kWidth];
@@ -38,8 +44,7 @@ __global__ void __launch_bounds__(kLanesBlock)
   const int copy = static_cast<int>(blockIdx.y), copies = static_cast<int>(gridDim.y);
   for (int j = copy; j < products; j += copies) {
     __syncthreads();  // the product before is done with xs
-    for (int c = static_cast<int>(threadIdx.x); c < a.cols; c += kLanesBlock)
-      xs[c] = x[Offset{j} * a.cols + c];
+    for (int c = static_cast<int>(threadIdx.x); c < a.cols; c += kBlock) xs[c] = x[Offset{j} * a.cols + c];
     __syncthreads();
     T sum = 0;
 #pragma unroll
@@ -52,7 +57,7 @@ __global__ void __launch_bounds__(kLanesBlock)
 }  // namespace
 
 void add_matrix_copies(Registry& registry) {
-  add_lanes<Copies::all_that_fit>(
+  add_lanes<kBlock, Copies::all_that_fit>(
       registry,
       {.name = "06_cuda_register/matrix_copies",
        .idea = "the chip holds the matrix several times, and each copy takes its part of the vectors",

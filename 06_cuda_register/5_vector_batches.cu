@@ -1,7 +1,7 @@
 // One launch for all products, several vectors at a time.
 //
 // The idea: in 4_matrix_copies.cu a non-zero reads one element of x, 4 bytes, for one product. Here x lies in
-// shared memory in *batches* of 16 bytes (share.hpp): the same element of 4 vectors (of doubles, of 2), side by
+// shared memory in *batches* of 16 bytes (lanes.hpp): the same element of 4 vectors (of doubles, of 2), side by
 // side. A lane reads a batch by one instruction, and multiplies it by one value from its registers: 4 products
 // for one read and one column. The barriers, too, come once for 4 vectors.
 //
@@ -20,12 +20,14 @@
 namespace stages {
 namespace {
 
+constexpr int kBlock = 256;
+
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kLanesBlock)
+__global__ void __launch_bounds__(kBlock)
     vector_batches(CsrView<T, std::int32_t> a, const T* x, T* y, int products, int lanes) {
   constexpr int kSize = Batch<T>::kSize;
   Batch<T>* const xs = dynamic_shared<Batch<T>>();  // and zeros behind them for the padding of short rows
-  const Offset thread = Offset{blockIdx.x} * kLanesBlock + threadIdx.x;
+  const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
   const Offset row = thread / lanes;
   const int lane = static_cast<int>(thread % lanes);
   T value[kWidth];
@@ -43,7 +45,7 @@ __global__ void __launch_bounds__(kLanesBlock)
   const int copy = static_cast<int>(blockIdx.y), copies = static_cast<int>(gridDim.y);
   for (int first = copy * kSize; first < products; first += copies * kSize) {
     __syncthreads();  // the batches before have been read
-    stage_batch<kLanesBlock>(xs, x, a.cols, first, products);
+    stage_batch<kBlock>(xs, x, a.cols, first, products);
     __syncthreads();
     Batch<T> sum = {};
 #pragma unroll
@@ -63,7 +65,7 @@ __global__ void __launch_bounds__(kLanesBlock)
 }  // namespace
 
 void add_vector_batches(Registry& registry) {
-  add_lanes<Copies::all_that_fit, Batch>(
+  add_lanes<kBlock, Copies::all_that_fit, Batch>(
       registry,
       {.name = "06_cuda_register/vector_batches",
        .idea = "x in batches of 16 bytes: one read from shared memory serves 4 vectors (of doubles 2)",

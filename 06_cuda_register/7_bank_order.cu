@@ -3,28 +3,77 @@
 // The idea: shared memory has 32 banks, and a read waits where lanes that are served together want different
 // words of one bank. A batch of 16 bytes lies in 4 of them, so 8 lanes are served together, and there are 8
 // places: column % 8 (the code calls each a bank). The order in which a lane takes its non-zeros is free. So
-// prepare chooses it: in each step the 8 lanes take non-zeros whose batches lie in different places. A lane
-// that has none left for a free place reads a zero behind x, if it has a step to spare; else places are shared.
+// prepare chooses it, by `by_bank`: in each step the 8 lanes take non-zeros of different banks. A lane that has
+// none left for a free bank reads a zero behind x, if it has a step to spare; else two share a bank.
 //
 // The steps to spare: an eighth more than there are non-zeros, rounded up to a size that is compiled. If with
 // a smaller size more blocks fit on an SM, that is taken. At n = 1024 a lane has 52 non-zeros; 58 steps are
-// wanted, 64 compiled, and on an H100 56 are taken. The kernel is that of 6_packed_shares.cu; new are
-// `schedule` in resident.cpp, the spare steps in share.hpp, and what resident_plan.hpp makes of them.
+// wanted, 64 compiled, and on an H100 56 are taken. The kernel is that of 6_packed_shares.cu. The order is
+// chosen in prepare, so the sums have the same bits in each run.
 //
-// What remains: while a block copies its next batches, nobody in it multiplies. 8_stream_resident.cu does both.
+// Two buffers of x, of which one is filled while the other is read, gained 1 % in the mean, and are no rung:
+// where an SM has room for two blocks, one copies while the other multiplies.
 //
 // Requires: as 6_packed_shares.cu.
+
+#include <numeric>
 
 #include "06_cuda_register/resident_plan.hpp"
 
 namespace stages {
+
+void by_bank(std::vector<Positions>& lanes, int steps, const Index* columns) {
+  const std::size_t banks = lanes.size();
+  std::vector<std::vector<Positions>> of_bank(
+      banks, std::vector<Positions>(banks));        // of lane and bank: not yet taken
+  std::vector<Offset> waiting(banks), left(banks);  // of a bank, of a lane: how many are not yet taken
+  std::vector<std::size_t> order(banks);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t l = 0; l < banks; ++l) {
+    for (const Offset p : lanes[l]) {
+      const std::size_t bank = static_cast<std::size_t>(columns[p]) % banks;
+      of_bank[l][bank].push_back(p);
+      ++waiting[bank];
+    }
+    left[l] = std::ssize(std::exchange(lanes[l], {}));
+  }
+  for (int step = 0; step < steps; ++step) {
+    std::vector<bool> taken(banks);
+    std::vector<std::size_t> idle;
+    // Lanes with most left choose first: they have the fewest steps to spare.
+    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t l) { return left[l]; });
+    for (const std::size_t l : order) {
+      std::size_t best = banks;  // a free bank rather than a taken one, and that for which most wait
+      for (std::size_t b = 0; b < banks; ++b) {
+        if (of_bank[l][b].empty()) continue;
+        if (best == banks || std::pair(!taken[b], waiting[b]) > std::pair(!taken[best], waiting[best]))
+          best = b;
+      }
+      if (best == banks || (taken[best] && left[l] < steps - step)) {
+        idle.push_back(l);
+        continue;
+      }
+      lanes[l].push_back(of_bank[l][best].back());
+      of_bank[l][best].pop_back();
+      taken[best] = true;
+      --left[l];
+      --waiting[best];
+    }
+    for (const std::size_t l : idle) {
+      const auto free = std::ranges::find(taken, false);
+      lanes[l].push_back(-1 - (free - taken.begin()));
+      *free = true;
+    }
+  }
+}
+
 namespace {
 
 template <class T, int kSteps>
 __global__ void __launch_bounds__(kResidentBlock)
     bank_order(ResidentView<T> a, const T* x, T* y, int products) {
   constexpr int kSize = Batch<T>::kSize;
-  Batch<T>* const xs = dynamic_shared<Batch<T>>();  // and zeros behind them, one in each bank
+  Batch<T>* const xs = dynamic_shared<Batch<T>>();  // and zeros behind them one in each bank
   const Offset thread = Offset{blockIdx.x} * kResidentBlock + threadIdx.x;
   const Offset row = thread / a.lanes;
   const int lane = static_cast<int>(thread % a.lanes);
@@ -56,7 +105,7 @@ __global__ void __launch_bounds__(kResidentBlock)
 }  // namespace
 
 void add_bank_order(Registry& registry) {
-  add_resident<StepOrder::by_bank, 1>(
+  add_resident<by_bank>(
       registry,
       {.name = "06_cuda_register/bank_order",
        .idea = "the order of the non-zeros keeps reads of x from shared memory in different banks",

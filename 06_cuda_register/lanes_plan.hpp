@@ -1,20 +1,19 @@
 #pragma once
-// What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, the width that the kernel is
-// compiled for, which is how many non-zeros a lane keeps (share.hpp), and the launch. Each gives its kernel.
+// What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets and how many non-zeros a lane keeps,
+// which the kernel is compiled for (lanes.hpp), and the launch. Each gives its kernel.
 
+#include "06_cuda_register/lanes.hpp"
 #include "06_cuda_register/one_launch.hpp"
-#include "06_cuda_register/share.hpp"
 #include "06_cuda_register/stage.hpp"
 
 namespace stages {
 
-inline constexpr int kLanesBlock = 256;  ///< threads
-
 /// How often the chip is to hold the matrix: the second dimension of the grid.
 enum class Copies { one, all_that_fit };
 
-/// `Kernel`: Kernel{}.operator()<T, kWidth>() is the kernel of that width. `Element`: as in OneLaunchPlan.
-template <class T, class Kernel, Copies kCopies, class Element>
+/// `kBlock`: threads of a block. `Kernel`: Kernel{}.operator()<T, kWidth>() is the kernel of that width.
+/// `Element`: as in OneLaunchPlan.
+template <class T, int kBlock, class Kernel, Copies kCopies, class Element>
 class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
   using Base = OneLaunchPlan<T, 1, Element>;
 
@@ -22,17 +21,12 @@ class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
   LanesPlan(const SpmvProblem<T>& problem, Exec& exec)
       : Base(problem, exec),
         lanes_(lanes_for(*problem.a, kMostSteps)),
-        steps_(steps_for(resident_steps(*problem.a, lanes_), StepOrder::as_they_come)) {
+        steps_(steps_for(resident_steps(*problem.a, lanes_))) {
     allow_shared_bytes(kernel(), this->shared_bytes(*problem.a));
   }
 
   void run() override {
-    launch(kernel(),
-           {.grid = {blocks(), kCopies == Copies::one ? 1u : copies()},
-            .block = kLanesBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().n_vectors, lanes_);
+    this->launch_once(kernel(), {blocks(), kCopies == Copies::one ? 1u : copies()}, kBlock, lanes_);
   }
 
   std::vector<Metric> metrics() const override {
@@ -54,11 +48,11 @@ class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
     return with_steps(steps_, []<int kWidth>() { return Kernel{}.template operator()<T, kWidth>(); });
   }
   /// Blocks that hold the matrix once.
-  unsigned blocks() const { return blocks_for(Offset{this->a().rows} * lanes_, kLanesBlock); }
+  unsigned blocks() const { return blocks_for(Offset{this->a().rows} * lanes_, kBlock); }
   /// How many times the chip holds the matrix at once; 1 where it does not hold it.
   unsigned copies() const {
     const int at_once =
-        resident_blocks_per_sm(kernel(), kLanesBlock, this->shared_bytes(this->a())) * device_facts().sms;
+        resident_blocks_per_sm(kernel(), kBlock, this->shared_bytes(this->a())) * device_facts().sms;
     return copies_on_chip(at_once, blocks());
   }
 
@@ -66,11 +60,11 @@ class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
   int steps_;  ///< non-zeros that a lane keeps, padding included
 };
 
-/// Registers an entry: `kernel` as above.
-template <Copies kCopies, template <class> class Element = std::type_identity_t, class Kernel>
+/// Registers an entry: kBlock and `kernel` as above.
+template <int kBlock, Copies kCopies, template <class> class Element = std::type_identity_t, class Kernel>
 void add_lanes(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  registry.add(std::move(info), plans<LanesPlan<float, Kernel, kCopies, Element<float>>,
-                                      LanesPlan<double, Kernel, kCopies, Element<double>>>());
+  registry.add(std::move(info), plans<LanesPlan<float, kBlock, Kernel, kCopies, Element<float>>,
+                                      LanesPlan<double, kBlock, Kernel, kCopies, Element<double>>>());
 }
 
 }  // namespace stages

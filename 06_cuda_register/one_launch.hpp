@@ -35,7 +35,13 @@ class OneLaunchPlan : public DeviceSpmvPlan<T> {
   static std::size_t shared_bytes(const Csr<T>& a) {
     return sizeof(Element) * (static_cast<std::size_t>(a.cols) + kBehind);
   }
-  CsrView<T, std::int32_t> view() const { return matrix_.view(); }
+  /// Launches `kernel` once for all products, with `more` behind what all take.
+  template <class Kernel, class... More>
+  void launch_once(Kernel kernel, dim3 grid, unsigned block, const More&... more) {
+    launch(kernel,
+           {.grid = grid, .block = block, .shared_bytes = shared_bytes(this->a()), .stream = this->stream()},
+           matrix_.view(), this->x_of(0), this->y_of(0), this->problem().n_vectors, more...);
+  }
 
  private:
   void product(const T*, T*) final {}  // run() does them all in one launch

@@ -1,34 +1,33 @@
 #pragma once
-// What rungs 6 to 8 share: how the matrix lies on the device, what they refuse, and the launch of a kernel.
+// What rungs 6 and 7 share: how the matrix lies on the device, what they refuse, and the launch of a kernel.
 
-#include "06_cuda_register/share.hpp"
+#include "06_cuda_register/resident.hpp"
 #include "06_cuda_register/stage.hpp"
 #include "common/gpu/facts.hpp"
-#include "common/gpu/plans.hpp"
 
 namespace stages {
 
 inline constexpr int kResidentBlock = 256;  ///< threads
 
-/// What prepare decides and refuse() tells.
-struct ResidentShape {
-  int lanes = 0;
-  int steps = 0;
-  unsigned blocks = 0;  ///< that hold the matrix once
-  std::size_t shared_bytes = 0;
-  int resident_blocks = 0;  ///< blocks that the chip holds at once
-};
-
 /// `Kernel`: Kernel{}.operator()<T, kSteps>() is the kernel for shares of so many non-zeros. `kOrder`: in
-/// which a lane takes them. `kBuffers`: of x in shared memory.
-template <class T, class Kernel, StepOrder kOrder, int kBuffers>
+/// which a lane takes them; one other than nullptr gets steps to spare.
+template <class T, class Kernel, Order kOrder>
 class ResidentPlan final : public DeviceSpmvPlan<T> {
+  /// What prepare decides and refuse() tells.
+  struct Shape {
+    int lanes = 0;
+    int steps = 0;
+    unsigned blocks = 0;  ///< that hold the matrix once
+    std::size_t shared_bytes = 0;
+    int resident_blocks = 0;  ///< blocks that the chip holds at once
+  };
+
  public:
   ResidentPlan(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec),
         shape_(shape_for(*problem.a)),
         copies_(copies_on_chip(shape_.resident_blocks, shape_.blocks)),
-        matrix_(*problem.a, shape_.lanes, shape_.steps, 16, kOrder) {}
+        matrix_(*problem.a, shape_.lanes, shape_.steps, sizeof(Batch<T>), kOrder) {}
 
   void run() override {
     launch(kernel(shape_.steps),
@@ -52,9 +51,9 @@ class ResidentPlan final : public DeviceSpmvPlan<T> {
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
     if (const int lanes = lanes_for(*problem.a, kMostSteps); lanes > 0) {
-      const double steps = steps_for(resident_steps(*problem.a, lanes), kOrder);
-      cost.memory += 2 * steps * lanes * problem.a->rows * (sizeof(T) + 2);  // on the host, too, for a while
-      cost.work += steps * lanes * problem.a->rows;
+      const double steps = steps_for(wanted_steps(*problem.a, lanes)), kept = steps * lanes * problem.a->rows;
+      cost.memory += 2 * kept * (sizeof(T) + 2);  // on the host, too, for a while
+      cost.work += kept;
     }
     return cost;
   }
@@ -69,7 +68,7 @@ class ResidentPlan final : public DeviceSpmvPlan<T> {
       return fmt::format("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);
     }
     if (auto reason = refuse_long_rows(a)) return reason;
-    const ResidentShape shape = shape_for(a);
+    const Shape shape = shape_for(a);
     if (shape.resident_blocks == 0) {
       return fmt::format("x needs {} bytes of shared memory a block; the device has {}", shape.shared_bytes,
                          device_facts().shared_per_block_optin);
@@ -81,47 +80,43 @@ class ResidentPlan final : public DeviceSpmvPlan<T> {
   static auto kernel(int steps) {
     return with_steps(steps, []<int kSteps>() { return Kernel{}.template operator()<T, kSteps>(); });
   }
-
-  /// Blocks of the kernel of `steps` that the chip holds at once.
-  static int resident_blocks(int steps, std::size_t shared_bytes) {
-    allow_shared_bytes(kernel(steps), shared_bytes);
-    return resident_blocks_per_sm(kernel(steps), kResidentBlock, shared_bytes) * device_facts().sms;
+  static int wanted_steps(const Csr<T>& a, int lanes) {
+    const int needed = resident_steps(a, lanes);
+    return kOrder == nullptr ? needed : with_spare(needed);
   }
 
-  static ResidentShape shape_for(const Csr<T>& a) {
-    ResidentShape shape;
-    shape.lanes = lanes_for(a, kMostSteps);
-    const int needed = resident_steps(a, shape.lanes);
-    shape.steps = steps_for(needed, kOrder);
+  static Shape shape_for(const Csr<T>& a) {
+    Shape shape{.lanes = lanes_for(a, kMostSteps)};
+    const int needed = resident_steps(a, shape.lanes), most = steps_for(wanted_steps(a, shape.lanes));
     shape.blocks = blocks_for(Offset{a.rows} * shape.lanes, kResidentBlock);
-    shape.shared_bytes = kBuffers * sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(16));
+    shape.shared_bytes =
+        sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(sizeof(Batch<T>)));
     if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
-    shape.resident_blocks = resident_blocks(shape.steps, shape.shared_bytes);
-    // A smaller share is taken where it lets more blocks onto an SM: we suppose that their warps hide more
-    // latency than the schedule loses by the spare steps that it gives up.
+    // Steps to spare are given up where more blocks then fit onto an SM: we suppose that their warps hide more
+    // latency than the order by banks loses.
     for (const int steps : kStepChoices) {
-      if (steps < needed || steps >= shape.steps) continue;
-      const int blocks = resident_blocks(steps, shape.shared_bytes);
-      if (blocks > shape.resident_blocks) {
-        shape.steps = steps;
-        shape.resident_blocks = blocks;
-      }
+      if (steps < needed || steps > most) continue;
+      allow_shared_bytes(kernel(steps), shape.shared_bytes);
+      const int blocks =
+          device_facts().sms * resident_blocks_per_sm(kernel(steps), kResidentBlock, shape.shared_bytes);
+      if (blocks < shape.resident_blocks) break;
+      shape.steps = steps;
+      shape.resident_blocks = blocks;
     }
     return shape;
   }
 
   void product(const T*, T*) final {}  // run() does them all in one launch
-  ResidentShape shape_;
+  Shape shape_;
   unsigned copies_;
   ResidentMatrix<T> matrix_;
 };
 
-/// Registers an entry: `kernel`, kOrder and kBuffers as above.
-template <StepOrder kOrder, int kBuffers, class Kernel>
+/// Registers an entry: `kernel` and kOrder as above.
+template <Order kOrder, class Kernel>
 void add_resident(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  registry.add(
-      std::move(info),
-      plans<ResidentPlan<float, Kernel, kOrder, kBuffers>, ResidentPlan<double, Kernel, kOrder, kBuffers>>());
+  registry.add(std::move(info),
+               plans<ResidentPlan<float, Kernel, kOrder>, ResidentPlan<double, Kernel, kOrder>>());
 }
 
 }  // namespace stages

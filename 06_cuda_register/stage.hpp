@@ -18,7 +18,6 @@ void add_matrix_copies(Registry& registry);
 void add_vector_batches(Registry& registry);
 void add_packed_shares(Registry& registry);
 void add_bank_order(Registry& registry);
-void add_stream_resident(Registry& registry);
 // fast/, for experts.
 void add_chain_words(Registry& registry);
 void add_chain_cluster(Registry& registry);

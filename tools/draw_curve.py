@@ -28,7 +28,7 @@ LINES = (
     ("05_cuda_csr/two_arrays", "step 5: two_arrays", "#cb4b16"),
     ("06_cuda_register/one_launch", "step 6: one_launch", "#6c71c4"),
     ("06_cuda_register/row_per_thread", "step 6: row_per_thread (registers)", "#268bd2"),
-    ("06_cuda_register/stream_resident", "step 6: stream_resident", "#2aa198"),
+    ("06_cuda_register/bank_order", "step 6: bank_order", "#2aa198"),
     ("vendor/cublas_gemv_rows", "cuBLAS, a call for each vector", "#333333"),
 )
 CLOSE = (500, 600)  # the sizes in the middle

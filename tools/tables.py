@@ -230,10 +230,11 @@ def ladder(results, pattern, written, file):
                        "On a GPU `tools/verify-gpu.sh --only ladders` makes it, and then `tools/tables.py` this table.)")
     timed = timed_rows(results)
     columns = list(dict.fromkeys(map(problem_of, timed)))
-    time = {(named(r["entry"]), problem_of(r)): median(r) for r in timed if re.search(pattern, r["entry"])}
+    time = {(named(r["entry"]), problem_of(r)): median(r) for r in timed}
     known = {(named(r["entry"]), problem_of(r)): noise(r) for r in timed}
     took = lambda entry: {column: time[entry, column] for column in columns if (entry, column) in time}
-    rungs += [["", entry, ""] for entry in dict.fromkeys(entry for entry, _ in time) if entry not in [rung[1] for rung in rungs]]
+    of_step = dict.fromkeys(named(r["entry"]) for r in timed if re.search(pattern, r["entry"]))
+    rungs += [["", entry, ""] for entry in of_step if entry not in [rung[1] for rung in rungs]]
     rows, before = [], ""
     for rung in rungs:
         mine, out_of_line = took(rung[1]), re.search(r"gain over (`\w+`)", rung[2])

@@ -1,7 +1,7 @@
 // SpMV from CSR in chunks of equal size, which no long row can stall.
 //
 // The idea: the unit is a chunk of at most 256 non-zeros, one for each warp, as in 6_balanced_shares.cu. But
-// prepare cuts the matrix at the ends of rows, so that one launch is enough:
+// prepare cuts the matrix at the ends of rows, so that no sum is added by atomics:
 //
 //   rows of up to 256           as many whole rows as fit. The warp loads all non-zeros of the chunk before it
 //                               uses the first, and leaves the products in shared memory. Each lane takes

@@ -110,7 +110,7 @@ ChainLayout shape_for(const Csr<T>& a) {
   constexpr int kMost = sizeof(T) == 4 ? 56 : 32;
   for (int lanes = 32; lanes >= 1; lanes /= 2) {
     if (Offset{lanes} * a.rows > kThreads) continue;
-    const int steps = steps_for(resident_steps(a, lanes), StepOrder::by_bank);
+    const int steps = steps_for(with_spare(resident_steps(a, lanes)));
     if (steps >= resident_steps(a, lanes) && steps <= kMost) return {lanes, steps};
     break;
   }

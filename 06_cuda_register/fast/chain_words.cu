@@ -3,7 +3,7 @@
 // The idea. In a chain every product needs all of the one before it, so all blocks must exchange y in every
 // step. A launch per product does that, and takes about 2 us from the host, less where a CUDA graph starts it;
 // a barrier of the whole grid takes its time, too. At n = 1024 the arithmetic is a small part of that. So the
-// matrix stays in registers as in 8_stream_resident.cu, and no barrier is used at all: a block publishes each
+// matrix stays in registers as in 7_bank_order.cu, and no barrier is used at all: a block publishes each
 // element of y as one 64-bit word {step, value}, and a block that needs it reads the word until the step is
 // the right one. Data and signal travel together, in one trip through L2.
 //
@@ -102,7 +102,7 @@ ChainLayout shape_for(const Csr<T>& a) {
   const int most_steps = std::min(kMostSteps, 16 * 1024 / kBlock * 4 / static_cast<int>(sizeof(T)));
   shape.lanes = lanes_for(a, most_steps - most_steps / 8, kLanes);
   if (shape.lanes == 0) return shape;
-  shape.steps = steps_for(resident_steps(a, shape.lanes), StepOrder::by_bank);
+  shape.steps = steps_for(with_spare(resident_steps(a, shape.lanes)));
   shape.blocks = static_cast<int>(blocks_for(a.rows, kBlock / shape.lanes));
   shape.shared_bytes = 2 * sizeof(T) * (static_cast<std::size_t>(a.cols) + shared_banks(sizeof(T)));
   if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;

@@ -3,7 +3,7 @@
 // bits of value. A float is one word, a double two. A word is read and written whole, so the reader that
 // finds the step it waits for has the value too.
 
-#include "06_cuda_register/share.hpp"
+#include "06_cuda_register/resident.hpp"
 #include "06_cuda_register/stage.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
@@ -70,7 +70,7 @@ template <class T>
 class ChainPlan : public DeviceSpmvPlan<T> {
  protected:
   ChainPlan(const SpmvProblem<T>& problem, Exec& exec, int lanes, int steps)
-      : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a, lanes, steps, sizeof(T)) {}
+      : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a, lanes, steps, sizeof(T), by_bank) {}
 
   std::vector<Metric> metrics_of(const KernelFacts& kernel) const {
     return {{"lanes_per_row", static_cast<double>(matrix_.view().lanes), ""},
