@@ -3,15 +3,15 @@
 // The idea: a warp that is given a row of three non-zeros has hardly begun when it is done. So up to `rows`
 // neighbouring rows of at most `longest` non-zeros are one task; the warp does them one after the other.
 //
-// Then: on a Tesla P100 it took 12,138 us for the graph am with 256 columns, in place of 12,648; the two
-// numbers were tuned by script for each graph, 15 and 3 for this one.
+// Then: on a Tesla P100 this took 12,138 us for the graph am with 256 columns, 2_split_rows.cu 12,648. A
+// script tuned the two numbers for each graph; for this one they were 15 and 3.
 //
-// Now, a prediction: little is won. A warp that begins costs less than the row of B that it waits for, and
-// rows done one after the other wait one after the other. The numbers hold for the whole matrix, while rows
-// differ from part to part: in am most near 80,000 have 3 non-zeros, near 800,000 10 to 15.
-// 4_equal_shares.cu therefore begins again at 2_split_rows.cu, and cuts by non-zeros alone.
+// Now, a prediction: it wins where rows are short, but less than 4_equal_shares.cu, and loses where rows
+// are of medium length. It counts rows where it should count non-zeros: two numbers hold for the whole
+// matrix, while in am most rows near 80,000 have 3 non-zeros, and those near 800,000 have 10 to 15. So file
+// 4 begins again at 2_split_rows.cu.
 //
-// Input: any CSR matrix, any number of columns. Cost: as 2_split_rows.cu, with fewer tasks.
+// Input: any CSR matrix, any number of columns. Cost: as 2_split_rows.cu, with fewer tasks of 24 bytes.
 //
 // Source: step 3 of a course project on SpMM ("D3"; combined_size, max_element_per_line).
 

@@ -2,17 +2,17 @@
 //
 // The idea: what a warp has to do is its non-zeros, whatever their rows. So every warp gets `share` of them
 // that follow each other. It finds the row of the first by binary search in the row pointers, which takes
-// the place of a list made in prepare. It walks through its share, and gives the sum to C where a row ends:
-// by atomicAdd if another warp has the rest of the row, else by a store (if beta is not 0, by atomicAdd,
-// too). C is set before, as in 2_split_rows.cu, which also makes empty rows right.
+// the place of a list made in prepare. Where a row ends, the warp gives the sum to C: by a store, but by
+// atomicAdd for the first and the last row of the share, which may go on in another's. C is set before, as
+// in 2_split_rows.cu; so empty rows are right. (Where beta is not 0, C holds something, and all rows are
+// added.)
 //
 // What it costs: a search of 20 steps for a million rows, each a load that waits for the one before. What
 // remains: at the end of a row all rows of B must have come before the next is asked for, and rows are
 // short.
 //
-// Only the first and the last row of a share need atomics, but they are enough to make the last bits differ
-// from run to run. fast/balanced.cu keeps those sums in an array, and adds them in a fixed order by a
-// second kernel.
+// The few atomics are enough to make the last bits differ from run to run. fast/balanced.cu keeps the sums
+// of cut rows in an array, and adds them in a fixed order by a second kernel.
 //
 // Input: any CSR matrix, any number of columns. Cost: A and a row of B for each non-zero, C twice.
 //
@@ -29,15 +29,15 @@ constexpr unsigned kBlock = 128;
 
 template <class T, class Ptr>
 __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index share) {
-  const Offset begin = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kWarp * share;
-  if (begin >= nnz) return;
-  const Offset end = min(begin + share, nnz);
+  const Offset place = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kWarp * share;
+  if (place >= nnz) return;
+  const auto begin = static_cast<Ptr>(place), end = static_cast<Ptr>(min(place + share, nnz));
   Index first = 0;  // becomes the last row that begins at `begin` or before
   for (Index n = a.rows; n > 1; n -= n / 2) first += a.row_ptr[first + n / 2] <= begin ? n / 2 : 0;
   for (Index column = threadIdx.x % kWarp; column < m.n_cols; column += kWarp) {
-    Offset p = begin;
+    Ptr p = begin;
     for (Index row = first; p < end; ++row) {
-      const Offset stop = min(Offset{a.row_ptr[row + 1]}, end);
+      const Ptr stop = min(a.row_ptr[row + 1], end);
       T sum = 0;
       for (; p < stop; ++p) {
         const T value = a.values[p];

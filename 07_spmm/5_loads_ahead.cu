@@ -8,9 +8,10 @@
 // What it costs: a test for each non-zero whether its row ends, and more registers, so fewer warps. What
 // remains: a lane asks for 4 bytes at a time.
 //
-// Input and cost: as 4_equal_shares.cu. In the last eight non-zeros of a share, those that it does not have
-// are the last one again: no lane needs a test before it loads. Source: C. Yang, A. Buluc and J. D. Owens
-// ("Design principles for sparse matrix multiplication on the GPU", Euro-Par 2018).
+// Input and cost: as 4_equal_shares.cu. Empty rows are passed over: C was set for them. In the last eight
+// non-zeros of a share, those that it does not have are the last one again: no lane needs a test before it
+// loads. Source: C. Yang, A. Buluc and J. D. Owens ("Design principles for sparse matrix multiplication on
+// the GPU", Euro-Par 2018).
 
 #include "07_spmm/shares.hpp"
 
@@ -50,8 +51,7 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
         if (is_alone) element = m.alpha * sum;
         if (!is_alone) atomicAdd(&element, m.alpha * sum);
         sum = 0;
-        const Index was = stop;
-        while (stop == was && was < count) stop = stop_of(++row);  // over empty rows
+        for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);
       }
     }
   }

@@ -64,8 +64,7 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
         if (is_alone) __stcs(reinterpret_cast<V::Whole*>(&elements), reinterpret_cast<V::Whole&>(sums));
         for (Index v = 0; v < kVector && !is_alone; ++v) atomicAdd(&elements.at[v], sums.at[v]);
         sums = {};
-        const Index was = stop;
-        while (stop == was && was < count) stop = stop_of(++row);  // over empty rows
+        for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);
       }
     }
   }

@@ -41,9 +41,8 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
   };
   Index first = 0;  // becomes the last row that begins at `begin` or before
   for (Index n = a.rows; n > 1; n -= n / 2) first += a.row_ptr[first + n / 2] <= begin ? n / 2 : 0;
-  for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
-    const auto column = static_cast<Index>(strip + threadIdx.x % kLanes * kVector);
-    if (column >= m.n_cols) return;
+  for (Offset column = Offset{blockIdx.y} * kStrip + threadIdx.x % kLanes * kVector; column < m.n_cols;
+       column += Offset{gridDim.y} * kStrip) {
     Index row = first, stop = stop_of(row);
     V sums;
     for (Index i = 0; i < count; i += kAhead) {
@@ -65,8 +64,7 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
         if (is_alone) __stcs(reinterpret_cast<V::Whole*>(&elements), reinterpret_cast<V::Whole&>(sums));
         for (Index v = 0; v < kVector && !is_alone; ++v) atomicAdd(&elements.at[v], sums.at[v]);
         sums = {};
-        const Index was = stop;
-        while (stop == was && was < count) stop = stop_of(++row);  // over empty rows
+        for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);
       }
     }
   }
