@@ -24,10 +24,10 @@ using ParameterValues = std::vector<std::pair<std::string_view, Index>>;
 /// The value chosen; 0: none is, and the entry's rule decides.
 Index chosen(const ParameterValues& values, std::string_view name);
 
-/// ":chunk=64,rows=2", which stands behind the name of an entry with these values.
+/// ":chunk=64,columns=2", which stands behind the name of an entry with these values.
 std::string name_of(const ParameterValues& values);
 
-/// Every combination of the values in `text`, "chunk=32,64,128,rows=1,2", in the order of `parameters`; what
+/// Every combination of the values in `text`, "chunk=32,64,128,columns=1,2", in the order of `parameters`; what
 /// `text` leaves out is in none of them. `entry`, for messages: whose parameters they are. Throws Error for an
 /// unknown name, and for what is no number in the parameter's range.
 std::vector<ParameterValues> combinations(std::string_view text, const std::vector<Parameter>& parameters,

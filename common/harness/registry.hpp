@@ -204,7 +204,7 @@ class Registry {
   /// The entry of that name, which may be one with values: "07_spmm/split_rows:chunk=64". Throws Error, with
   /// the nearest names, if there is none.
   const Entry& find(std::string_view name) const;
-  /// That with values for each combination of those in "07_spmm/merged_short_rows:chunk=64,128,rows=1,2". They
+  /// That with values for each combination of those in "07_spmm/split_rows:chunk=32,64,128,columns=1,2". They
   /// stay where they are as long as the registry does. Throws Error where find() or combinations() does.
   std::vector<const Entry*> variants(std::string_view setting) const;
 
