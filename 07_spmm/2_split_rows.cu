@@ -1,89 +1,108 @@
 // SpMM, a warp per row, long rows cut into chunks.
 //
-// The idea: 1_warp_per_row.cu lasts as long as its longest row. So no warp gets more than `chunk` non-zeros: a
-// longer row is cut into chunks, one warp each, which add to the row of C by atomicAdd. Prepare cuts the rows;
-// the kernel is that of 1_warp_per_row.cu but for where it begins and ends, and how it stores.
+// The idea: 1_warp_per_row.cu lasts as long as its longest row. So no warp gets more than `chunk`
+// non-zeros: a longer row is cut into chunks, a warp each, which add to the row of C by atomicAdd. Prepare
+// makes the list.
 //
-// What it costs: C must hold zero (or beta C) before the first warp adds to it, and that is part of the
-// product and of its time: published kernels often leave it out. Every element is read and written once more,
-// by an atomic. And as the order in which warps arrive changes, so does the rounding: this entry does not
-// claim to be reproducible. Where no row is longer than `chunk` it is a little slower than warp_per_row, with
-// two columns a lane more (notes.md, "Rows of B under way").
+// What it costs: C must hold zero (or beta C) before the first warp adds to it. That is part of the product
+// and of its time; published kernels often leave it out. And warps arrive in another order in each run, so
+// the rounding differs: this entry does not claim to be reproducible.
 //
-// `chunk`: if it is small, there are many tasks and many atomics. If it is large, all wait for the longest
-// chunk. The default is what each warp of the device would get if all got the same; see tasks.hpp.
+// With a small `chunk` there are many atomics, with a large one all wait for the longest chunk. By default
+// it is what each warp would get if all that the device has room for got the same.
 //
-// Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it and
-// one to add to it; 16 or 24 bytes a task.
+// Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it,
+// and one to add to it; 24 bytes a task.
 //
-// Source: step 2 of a course project on SpMM ("D3"); a script tuned `chunk` (TRUNCATED_STEP) for each matrix.
+// Source: step 2 of a course project on SpMM ("D3"); a script tuned `chunk` (TRUNCATED_STEP) for each
+// matrix.
 
-#include "07_spmm/tasks.hpp"
+#include "07_spmm/shares.hpp"
 
 namespace stages::spmm {
 namespace {
 
-constexpr unsigned kWarps = 4;  ///< of a block
+constexpr unsigned kBlock = 128;
+constexpr Parameter kChunk{"chunk", "the most non-zeros of a row that one warp takes",
+                           "an even share of all for each warp of a full device, at least 128", 1, 1 << 30};
 
-template <unsigned kPerLane, class T, class Ptr>
-__global__ void __launch_bounds__(kWarps* kWarp)
-    add_chunks(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, SpmmArgs<T> m) {
-  __shared__ Index staged_columns[kWarps][kWarp];
-  __shared__ T staged_values[kWarps][kWarp];
-  constexpr Offset kStrip = kPerLane * kWarp;
-  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const Offset number = Offset{blockIdx.x} * kWarps + warp;
-  if (number >= task_count) return;  // the whole warp leaves
-  const Task<Ptr> task = tasks[number];
-  for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
-    const Offset column = strip + lane;
-    T sums[kPerLane] = {};
-    Ptr p = task.begin;
-    while (p < task.end) {
-      const auto count = static_cast<unsigned>(min(task.end - p, static_cast<Ptr>(kWarp)));
-      __syncwarp();  // the 32 before these have been read by all
-      if (lane < count) {
-        staged_columns[warp][lane] = a.col_idx[p + static_cast<Ptr>(lane)];
-        staged_values[warp][lane] = a.values[p + static_cast<Ptr>(lane)];
-      }
-      __syncwarp();
-      for (unsigned k = 0; k < count; ++k) {
-        const T value = staged_values[warp][k];
-        const T* const from = m.b.row(staged_columns[warp][k]) + column;
-#pragma unroll
-        for (unsigned u = 0; u < kPerLane; ++u) {
-          if (column + u * kWarp < m.n_cols) sums[u] += value * from[u * kWarp];
-        }
-      }
-      p += static_cast<Ptr>(count);
+/// Non-zeros [begin, end) of a row.
+struct Task {
+  Offset begin = 0, end = 0;
+  Index row = 0;
+};
+
+template <class T, class Ptr>
+__global__ void add_chunks(CsrView<T, Ptr> a, const Task* tasks, Offset n_tasks, SpmmArgs<T> m) {
+  const Offset number = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
+  if (number >= n_tasks) return;
+  const Task task = tasks[number];
+  for (Index column = threadIdx.x % kWarp; column < m.n_cols; column += kWarp) {
+    T sum = 0;
+    for (Offset p = task.begin; p < task.end; ++p) {
+      const T value = a.values[p];
+      const T* const from = m.b.row(a.col_idx[p]);
+      sum += value * from[column];
     }
-#pragma unroll
-    for (unsigned u = 0; u < kPerLane; ++u) {
-      if (column + u * kWarp < m.n_cols) atomicAdd(&m.c.row(task.row)[column + u * kWarp], m.alpha * sums[u]);
-    }
+    atomicAdd(&m.c.row(task.row)[column], m.alpha * sum);
   }
 }
+
+template <class T>
+std::vector<Task> cut_rows(const Csr<T>& a, Offset chunk) {
+  std::vector<Task> tasks;
+  for (Index row = 0; row < a.rows; ++row) {
+    const Offset begin = a.row_ptr[static_cast<std::size_t>(row)], end = begin + a.row_nnz(row);
+    for (Offset p = begin; p < end; p += chunk) tasks.push_back({p, std::min(p + chunk, end), row});
+  }
+  return tasks;
+}
+
+template <class T>
+class SplitRows final : public RowMajorPlan<T> {
+ public:
+  SplitRows(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
+      : RowMajorPlan<T>(problem, exec),
+        chunk_(chosen_or(values, kChunk, std::max(Offset{128}, even_share(problem.a->nnz())))),
+        matrix_(to_device(*problem.a)),
+        tasks_(std::span<const Task>(cut_rows(*problem.a, chunk_))) {}
+
+  static Cost cost(const SpmmProblem<T>& problem, const ParameterValues& values) {
+    const double nnz = static_cast<double>(problem.a->nnz()), chunk = chosen_or(values, kChunk, 128);
+    return RowMajorPlan<T>::cost(problem).plus_memory(sizeof(Task) * (problem.a->rows + nnz / chunk));
+  }
+  std::vector<Metric> metrics() const override {
+    return {{"tasks", static_cast<double>(tasks_.size()), ""}, {"chunk", static_cast<double>(chunk_), ""}};
+  }
+
+ protected:
+  void multiply(const SpmmArgs<T>& product) override {
+    scale_c(product, this->a().rows, this->stream());
+    const auto n_tasks = std::ssize(tasks_);
+    std::visit(
+        [&]<class Ptr>(const DeviceCsr<T, Ptr>& a) {
+          launch(add_chunks<T, Ptr>,
+                 {.grid = blocks_for(n_tasks, kBlock / kWarp), .block = kBlock, .stream = this->stream()},
+                 a.view(), tasks_.data(), n_tasks, product);
+        },
+        matrix_);
+  }
+
+ private:
+  Index chunk_;
+  AnyDeviceCsr<T> matrix_;
+  DeviceArray<Task> tasks_;
+};
 
 }  // namespace
 
 void add_split_rows(Registry& registry) {
-  add_tasked(registry,
-             {.name = "07_spmm/split_rows",
-              .idea = "long rows in chunks, a warp each, which add by atomics to a C that was set before",
-              .previous = "warp_per_row",
-              .claims = {.bitwise_reproducible = false},
-              .parameters = {kChunkOfRow, kColumnsOfLane}},
-             ShortRows::alone,
-             []<class T, class Ptr>(const Tasked<T, Ptr>& matrix, const SpmmArgs<T>& product, Index per_lane,
-                                    cudaStream_t stream) {
-               const auto tasks = std::ssize(matrix.tasks);
-               const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
-               launch(per_lane == 1 ? add_chunks<1, T, Ptr> : add_chunks<2, T, Ptr>,
-                      {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
-                       .block = kWarps * kWarp,
-                       .stream = stream},
-                      matrix.a.view(), matrix.tasks.data(), tasks, product);
-             });
+  registry.add<SplitRows>(
+      {.name = "07_spmm/split_rows",
+       .idea = "long rows in chunks, a warp each, which add by atomics to a C that was set before",
+       .previous = "warp_per_row",
+       .claims = {.bitwise_reproducible = false},
+       .parameters = {kChunk}});
 }
 
 }  // namespace stages::spmm

@@ -1,90 +1,91 @@
 // SpMM in equal shares, 16 bytes a lane.
 //
-// The idea: a lane takes 16 bytes of a row of B by one load, 4 floats or 2 doubles. So 8 lanes (of doubles 16)
-// do what 32 did in 5_loads_ahead.cu: 32 columns. They are a group, which has a share of its own, and a warp
-// works on 4 (or 2) rows of B by each instruction: a quarter (or half) of the loads, shuffles and tests for
-// the end of a row. (A warp has 16 rows of B under way, too; whether that matters is not known.)
+// The idea: a lane takes 16 bytes of a row of B by one load, 4 floats or 2 doubles. So 8 lanes (of doubles
+// 16) do what 32 did in 5_loads_ahead.cu: 32 columns. They are a group, which has a share of its own, and a
+// warp works on 4 (or 2) shares by the same instructions: for each non-zero a quarter (or half) of the
+// loads and of the tests for the end of a row.
 //
-// Where rows of B do not begin at multiples of 16 bytes, a group is a warp with a column a lane, as in
-// 5_loads_ahead.cu. Groups are four times as many now (of doubles twice), so share_of() makes shares smaller:
-// more rows are cut, and the second kernel has more partial sums to add.
+// Where rows of B or C do not begin and end at multiples of 16 bytes, a group is a warp with a column a
+// lane, and the kernel is that of 5_loads_ahead.cu.
 //
-// What remains: that second kernel. On graphs with a hub row it takes half of the time with 32 columns, since
-// one warp adds all partial sums of the hub; fast/cut_rows.cu shares them out. And with many columns all of B
-// is in use at one time.
+// What remains: a share is done for all columns before the next share, so with many columns all of B is in
+// use at one time.
 //
-// Input and cost: as 4_equal_shares.cu. Source: vectors are those of C. Yang, A. Buluc and J. D. Owens
-// ("Design principles for sparse matrix multiplication on the GPU", Euro-Par 2018).
+// Input and cost: as 4_equal_shares.cu. Source: C. Yang, A. Buluc and J. D. Owens ("Design principles for
+// sparse matrix multiplication on the GPU", Euro-Par 2018).
 
 #include "07_spmm/shares.hpp"
-#include "07_spmm/stage.hpp"
 
 namespace stages::spmm {
 namespace {
 
 constexpr unsigned kBlock = 128;
-constexpr unsigned kBlocks = 8;  ///< of an SM, at least: 64 registers a thread
-constexpr unsigned kAhead = 4;   ///< rows of B that a lane asks for before it adds the first
-constexpr unsigned kStrip = 32;  ///< columns that a group does at a time
+constexpr Index kStrip = 32;  ///< columns that a group of lanes does at a time
+constexpr Index kAhead = 8;   ///< rows of B that a lane asks for before it adds the first
 
-template <unsigned kVector, class T>
-__global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, SpmmArgs<T> m) {
-  constexpr unsigned kLanes = kStrip / kVector;  ///< of a group
-  const unsigned lane = threadIdx.x % kLanes, group_shift = threadIdx.x % kWarp - lane;
-  const Offset number = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes;
-  const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
-  const int longest = warp_max(share.length);  // groups of a warp shuffle together, to the end of them all
-  for (Offset strip = 0; strip < m.n_cols; strip += kStrip) {
-    const Offset column = strip + lane * kVector;
-    const Index* row = a.partition.rows + share.row;
-    T sums[kVector] = {};
-    for (int base = 0; base < longest; base += static_cast<int>(kLanes)) {
-      const int left = share.length - base;
-      const bool is_there = static_cast<int>(lane) < left;
-      const Index my_column = is_there ? a.columns[share.begin + base + lane] : 0;
-      const T my_value = is_there ? a.values[share.begin + base + lane] : T{0};
-      const unsigned ends = __ballot_sync(kAllLanes, my_column < 0) >> group_shift;
-      for (unsigned first = 0; first < kLanes; first += kAhead) {
-        T values[kAhead], b[kAhead][kVector] = {};
+/// Neighbours in a row, which one load takes; and the type of CUDA's that one store takes.
+template <class T, Index kVector>
+struct alignas(kVector * sizeof(T)) Vector {
+  using Whole = std::conditional_t<kVector == 1, T, std::conditional_t<kVector == 4, float4, double2>>;
+  T at[kVector] = {};
+};
+
+template <Index kVector, class T, class Ptr>
+__global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index share) {
+  using V = Vector<T, kVector>;
+  constexpr Index kLanes = kStrip / kVector;
+  const Offset begin = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes * share;
+  if (begin >= nnz) return;
+  const auto count = static_cast<Index>(min(Offset{share}, nnz - begin));
+  const auto stop_of = [&](Index row) {
+    return static_cast<Index>(min(a.row_ptr[row + 1] - begin, Offset{count}));
+  };
+  Index first = 0;  // becomes the last row that begins at `begin` or before
+  for (Index n = a.rows; n > 1; n -= n / 2) first += a.row_ptr[first + n / 2] <= begin ? n / 2 : 0;
+  for (Index column = threadIdx.x % kLanes * kVector; column < m.n_cols; column += kStrip) {
+    Index row = first, stop = stop_of(row);
+    V sums;
+    for (Index i = 0; i < count; i += kAhead) {
+      T values[kAhead];
+      V b[kAhead];
 #pragma unroll
-        for (unsigned u = 0; u < kAhead; ++u) {
-          const auto k = static_cast<int>(first + u);
-          const Index row_of_b = __shfl_sync(kAllLanes, my_column, k, kLanes) & kColumnBits;
-          values[u] = __shfl_sync(kAllLanes, my_value, k, kLanes);
-          if (k < left && column < m.n_cols) load_vector<kVector>(m.b.row(row_of_b) + column, b[u]);
-        }
-#pragma unroll
-        for (unsigned u = 0; u < kAhead; ++u) {
-#pragma unroll
-          for (unsigned v = 0; v < kVector; ++v) sums[v] += values[u] * b[u][v];
-          if ((ends >> (first + u) & 1) == 0) continue;
-          if (column < m.n_cols) finish_row(m, *row, column, sums);
-#pragma unroll
-          for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
-          ++row;
-        }
+      for (Index u = 0; u < kAhead; ++u) {
+        const Offset p = begin + min(i + u, count - 1);
+        values[u] = a.values[p];
+        b[u] = reinterpret_cast<const V&>(m.b.row(a.col_idx[p])[column]);
       }
-    }
-    if (share.slot >= 0 && column < m.n_cols) {
-      store_vector<kVector>(a.slots + Offset{share.slot} * a.ld_slots + column, sums);
+#pragma unroll
+      for (Index u = 0; u < kAhead; ++u) {
+        for (Index v = 0; v < kVector; ++v) sums.at[v] += values[u] * b[u].at[v];
+        if (i + u + 1 != stop) continue;
+        V& elements = reinterpret_cast<V&>(m.c.row(row)[column]);
+        const bool is_alone = row != first && stop != count && m.beta == T{0};
+        for (Index v = 0; v < kVector; ++v) sums.at[v] *= m.alpha;
+        if (is_alone) __stcs(reinterpret_cast<V::Whole*>(&elements), reinterpret_cast<V::Whole&>(sums));
+        for (Index v = 0; v < kVector && !is_alone; ++v) atomicAdd(&elements.at[v], sums.at[v]);
+        sums = {};
+        for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);
+      }
     }
   }
 }
 
 }  // namespace
 
-void add_vector_lanes(Registry& registry, const std::string& name, Index share) {
-  add_shares(
-      registry,
-      {.name = name,
-       .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares",
-       .previous = "loads_ahead"},
-      share, Group::lanes_of_vectors,
-      []<class T>(const CutMatrix<T>& a, const SpmmArgs<T>& product, unsigned lanes, cudaStream_t stream) {
-        launch(lanes == kWarp ? multiply<1, T> : multiply<kVectorLength<T>, T>,
-               {.grid = blocks_for(a.partition.shares, kBlock / lanes), .block = kBlock, .stream = stream}, a,
-               product);
-      });
+void add_vector_lanes(Registry& registry) {
+  add_shares(registry,
+             {.name = "07_spmm/vector_lanes",
+              .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares",
+              .previous = "loads_ahead"},
+             []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz,
+                                    Index share, cudaStream_t stream) {
+               constexpr Index kVector = kVectorLength<T>;
+               const bool vectors = takes_vectors(product);
+               const unsigned blocks =
+                   blocks_for(nnz, Offset{share} * (kBlock / kStrip * (vectors ? kVector : 1)));
+               launch(vectors ? multiply<kVector, T, Ptr> : multiply<1, T, Ptr>,
+                      {.grid = blocks, .block = kBlock, .stream = stream}, a, product, nnz, share);
+             });
 }
 
 }  // namespace stages::spmm

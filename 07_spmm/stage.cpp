@@ -11,12 +11,10 @@ void add_07_spmm(Registry& registry) {
   spmm::add_loads_ahead(registry);
   spmm::add_vector_lanes(registry);
   spmm::add_strips(registry);
-  spmm::add_tensor_tiles(registry);
   spmm::add_balanced(registry);
   spmm::add_dense_tiles(registry);
   spmm::add_whole_rows(registry);
   spmm::add_adaptive(registry);
-  spmm::add_merged_after_sorting(registry);
 }
 
 }  // namespace stages

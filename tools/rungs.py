@@ -93,9 +93,14 @@ def show_lengths():
     return too_long
 
 
+def names_of(problem):
+    """As what a rung may name it."""
+    return problem["matrix"], f"{problem['matrix']}; {problem['options']}"
+
+
 def gain_of(rung, results):
     """Speed over the rung that it names, and its ±, on its matrix; None where there is no such record."""
-    rows = {r["entry"]: r for r in tables.timed_rows(results) if r["problem"]["matrix"] == rung["matrix"]}
+    rows = {r["entry"]: r for r in tables.timed_rows(results) if rung["matrix"] in names_of(r["problem"])}
     if rung["over"] not in rows or rung["entry"] not in rows:
         return None
     mine, over = rows[rung["entry"]], rows[rung["over"]]
@@ -126,15 +131,16 @@ def draw(path, out):
     timed = tables.timed_rows(results)
     step = next(r["entry"] for r in timed if not r["peer"]).split("/")[0]
     of_step = rungs()[step][1]
-    matrices = list(dict.fromkeys(r["problem"]["matrix"] for r in timed))
-    left, wide, high = 160, 720 / len(matrices), 20
+    several = len({r["problem"]["options"] for r in timed}) > 1
+    problems = list(dict.fromkeys(names_of(r["problem"]) for r in timed))
+    left, wide, high = 160, 720 / len(problems), 20
     bottom = 30 + high * len(of_step)
     parts = [f'<text x="0" y="{34 + high * place}">{rung["entry"].split("/")[1]}</text>' for place, rung in enumerate(of_step)]
-    for panel, matrix in enumerate(matrices):
-        rows = {r["entry"]: r for r in timed if r["problem"]["matrix"] == matrix and any(r["entry"] == rung["entry"] for rung in of_step)}
+    for panel, names in enumerate(problems):
+        rows = {r["entry"]: r for r in timed if names_of(r["problem"]) == names and any(r["entry"] == rung["entry"] for rung in of_step)}
         decades = [math.floor(math.log10(min(map(tables.median, rows.values())))), math.ceil(math.log10(max(map(tables.median, rows.values()))))]
         at = lambda time: left + panel * wide + 10 + (wide - 50) * (math.log10(time) - decades[0]) / max(1, decades[1] - decades[0])
-        parts.append(f'<text class="small" x="{left + panel * wide:.0f}" y="12">{html.escape(matrix.removeprefix("gen:"))}</text>')
+        parts.append(f'<text class="small" x="{left + panel * wide:.0f}" y="12">{html.escape(names[several].removeprefix("gen:"))}</text>')
         for power in range(decades[0], decades[1] + 1):
             x = at(10.0**power)
             parts.append(f'<path class="line" d="M{x:.0f} 18V{bottom}"/><text class="small" text-anchor="middle" x="{x:.0f}" y="{bottom + 12}">'
@@ -143,7 +149,7 @@ def draw(path, out):
             if rung["entry"] not in rows:
                 continue
             time, noise, y = tables.median(rows[rung["entry"]]), tables.noise(rows[rung["entry"]]), 30 + high * place
-            own = rung["matrix"] == matrix
+            own = rung["matrix"] in names
             mark = f"M{at(time):.1f} {y - 6}l6 6-6 6-6-6z" if own else f"M{at(time) - 3:.1f} {y}a3 3 0 1 0 6 0a3 3 0 1 0-6 0"
             parts.append(f'<path class="{"own" if own else "dot"}" d="{mark}M{at(time / (1 + noise)):.1f} {y}H{at(time * (1 + noise)):.1f}">'
                          f'<title>{rung["entry"]}: {tables.seconds(time)} ± {noise:.0%}</title></path>')

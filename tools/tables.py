@@ -239,12 +239,12 @@ def ladder(results, pattern, written, file):
     for rung in rungs:
         mine, out_of_line = took(rung[1]), re.search(r"gain over (`\w+`)", rung[2])
         other, matrix, _ = right_matrices().get(rung[1], (out_of_line[1] if out_of_line else before, None, None))
-        over, is_right = took(other), lambda column: column[0] == matrix
+        over, is_right = took(other), lambda column: matrix in (column[0], "; ".join(column))
         if not any(map(is_right, columns)):  # of a record of before, or of fast/: all of them
             is_right = lambda column: True
         speeds = [(over[column] / mine[column], math.hypot(known[other, column], known[rung[1], column]))
                   for column in mine if column in over and is_right(column)]
-        cell = lambda column: f"**{seconds(mine[column])}**" if column[0] == matrix else seconds(mine[column])
+        cell = lambda column: f"**{seconds(mine[column])}**" if matrix in (column[0], "; ".join(column)) else seconds(mine[column])
         rows.append([*rung, *(cell(column) if column in mine else "" for column in columns), gain(speeds)])
         before = rung[1] if mine else before
     vendor = [r for r in timed if r["peer"]]

@@ -280,10 +280,10 @@ if wants spmm; then
 fi
 if wants spmm_sweep; then
   measure spmm_sweep 0.1 -m gen:twin:am -m gen:twin:arxiv --op spmm --n-cols 32,256 --max-work 1e13 --check once \
-    --filter '07_spmm/(thread_per_row|warp_per_row|split_rows|merged_short_rows|merged_after_sorting)$|vendor/cusparse_spmm' \
-    --set 07_spmm/warp_per_row:columns=1,2 --set 07_spmm/split_rows:chunk=32,64,128,256,512,1024,4096 \
+    --filter '07_spmm/(thread_per_row|warp_per_row|split_rows|merged_short_rows|equal_shares)$|vendor/cusparse_spmm' \
+    --set 07_spmm/split_rows:chunk=32,64,128,256,512,1024,4096 \
     --set 07_spmm/merged_short_rows:rows=1,2,4,8,16,32 --set 07_spmm/merged_short_rows:longest=1,2,3,4,8,16,32 \
-    --set 07_spmm/merged_after_sorting:longest=1,2,3,4,8,16,32
+    --set 07_spmm/equal_shares:share=32,64,128,256,512
 fi
 
 # The rungs of each step, on the three matrices of data/rungs.tsv. First forms may be slow on skewed matrices, or refuse them.

@@ -1,5 +1,5 @@
 // Task: fill in the two kernels: long rows are split, and the parts are added in a fixed order, not by atomics.
-// Reference: 07_spmm/equal_shares
+// Reference: 07_spmm/balanced
 // At most: 0 requests in atomics
 // No race
 //

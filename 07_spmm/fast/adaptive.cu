@@ -6,8 +6,8 @@
 // Input: any CSR matrix. Cost: that of the form taken, which the results name, a pass over the rows, and a
 // sample of bands of rows for how full tiles would be.
 
+#include "07_spmm/fast/tiles.hpp"
 #include "07_spmm/stage.hpp"
-#include "07_spmm/tiles.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/rules.hpp"
 #include "common/gpu/tensor.hpp"

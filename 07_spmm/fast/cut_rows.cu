@@ -18,7 +18,7 @@
 // row of C read for each slot, and one read and written for each cut row.
 
 #include "07_spmm/fast/kernels.hpp"
-#include "07_spmm/vectors.hpp"
+#include "07_spmm/fast/vectors.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/instantiate.hpp"
 

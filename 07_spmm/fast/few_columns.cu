@@ -10,7 +10,7 @@
 // a sector of B for each non-zero, six shuffles a column for 32 of them, and A once.
 
 #include "07_spmm/fast/kernels.hpp"
-#include "07_spmm/vectors.hpp"
+#include "07_spmm/fast/vectors.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/instantiate.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "07_spmm/partition.hpp"
+#include "07_spmm/fast/partition.hpp"
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"
 

@@ -22,7 +22,7 @@
 
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/fast/packed_b.hpp"
-#include "07_spmm/vectors.hpp"
+#include "07_spmm/fast/vectors.hpp"
 #include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {

@@ -27,7 +27,8 @@
 #include <vector>
 
 #include "07_spmm/fast/kernels.hpp"
-#include "07_spmm/shares.hpp"
+#include "07_spmm/fast/vectors.hpp"
+#include "common/gpu/facts.hpp"
 
 namespace stages::spmm {
 namespace {

@@ -43,7 +43,7 @@ void add_choice_options(Command& command, RunArguments& a) {
       "--set", a.set,
       "Run an entry also with each of these values of a parameter (`list --parameters` shows them), "
       "as in 07_spmm/split_rows:chunk=64,128; of two parameters in one --set with every pair, as in "
-      "...:chunk=64,128,columns=1,2",
+      "07_spmm/merged_short_rows:chunk=64,128,rows=1,2",
       {.type = "ENTRY:NAME=VALUE,.."});
   command.option("--rules", a.rules, "Choose by the rules of this file, which tools/fit-rules.sh made",
                  {.type = "FILE", .not_empty = true});

@@ -48,22 +48,20 @@ class Run(Case):
     @with_kernels
     def test_values_of_parameters(self):
         """Each value is an entry behind that of the rule; every pair in one --set, each --set for itself."""
-        name = "07_spmm/split_rows"
+        name = "07_spmm/merged_short_rows"
         words = ["-m", SMALL, "--quick", "--op", "spmm", "--filter", "rows$", "--stage", "07"]
         set_of = lambda *settings: [word for setting in settings for word in ("--set", setting)]
-        results, _ = self.results(*words, *set_of(f"{name}:chunk=7,64,columns=2,chunk=7", f"{name}:columns=1,2", "07_spmm/merged_short_rows:rows=3,longest=32"),
-                                  "--csv", self.csv)
+        results, _ = self.results(*words, *set_of(f"{name}:chunk=7,64,rows=2,chunk=7", f"{name}:rows=1,2"), "--csv", self.csv)
         rows = {row["entry"]: row for row in results["results"]}
         of_entry = [entry for entry in rows if entry.startswith(name)]
-        self.assertEqual(of_entry, [name + values for values in ("", ":chunk=7,columns=2", ":chunk=64,columns=2", ":columns=1", ":columns=2")])
+        self.assertEqual(of_entry, [name + values for values in ("", ":rows=2,chunk=7", ":rows=2,chunk=64", ":rows=1", ":rows=2")])
         self.assertEqual({rows[entry]["status"] for entry in of_entry}, {"good"})
-        told = [[rows[entry]["metrics"][of]["value"] for of in ("chunk", "columns")] for entry in of_entry]
-        self.assertEqual(told, [[128, 1], [7, 2], [64, 2], [128, 1], [128, 2]])
-        self.assertIn("3 rows of 32 non-zeros may be 96, and a warp merges up to 32", rows["07_spmm/merged_short_rows:rows=3,longest=32"]["reason"])
+        told = [[rows[entry]["metrics"][of]["value"] for of in ("chunk", "rows")] for entry in of_entry[1:]]
+        self.assertEqual(told, [[7, 2], [64, 2], [128, 1], [128, 2]])
         with self.csv.open(newline="") as file:
             self.assertEqual([line["entry"] for line in csv.DictReader(file)], list(rows))
         for setting, expected in ((f"{name}:chunk=0", f"{name}:chunk=0: must be a whole number from 1 to 1073741824"),
-                                  ("07_spmm/merged_after_sorting:rows=2", "--op, --stage and --filter leave out 07_spmm/merged_after_sorting")):
+                                  ("07_spmm/equal_shares:share=2", "--op, --stage and --filter leave out 07_spmm/equal_shares")):
             self.refused(expected, "run", *words, "--set", setting)
         b = self.write("b.mtx", "%%MatrixMarket matrix array real general\n40 1\n" + "1\n" * 40)
         done = self.good("multiply", SMALL, b, "--with", f"{name}:chunk=7", "-o", self.directory / "c.mtx")

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "07_spmm/fast/packed_b.hpp"
-#include "07_spmm/partition.hpp"
+#include "07_spmm/fast/partition.hpp"
+#include "07_spmm/fast/tiles.hpp"
 #include "07_spmm/stage.hpp"
-#include "07_spmm/tiles.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/row_order.hpp"
 #include "tests/cuda_mutants/support.hpp"
@@ -74,21 +74,17 @@ Registry with_values(const std::vector<std::string>& settings) {
 template <class T>
 Registry with_small_parts(const SpmmProblem<T>& problem) {
   std::vector<std::string> settings = {"balanced:share=1,7,9,33,130",
-                                       "warp_per_row:columns=1,2",
-                                       "split_rows:chunk=1,32,columns=1,2",
+                                       "warp_per_row",
+                                       "split_rows:chunk=1,32",
                                        "merged_short_rows:rows=1,3,32,chunk=33",
-                                       "merged_after_sorting:longest=10,32,chunk=33,columns=1,2",
-                                       "merged_short_rows:rows=3,longest=1,10,chunk=33,columns=1,2"};
+                                       "merged_short_rows:rows=3,longest=1,10,chunk=33",
+                                       "equal_shares:share=1,7,33",
+                                       "loads_ahead:share=1,7,33",
+                                       "vector_lanes:share=1,7,33",
+                                       "strips:share=1,7,33"};
   if (spmm::rows_are_aligned<T>(spmm::ld_of_b(problem)) && problem.n_cols > spmm::kVectorLength<T>)
     settings.emplace_back("whole_rows");
-  Registry registry = with_values(settings);
-  for (const Index share : {7, 33}) {
-    spmm::add_equal_shares(registry, fmt::format("equal_shares,share={}", share), share);
-    spmm::add_loads_ahead(registry, fmt::format("loads_ahead,share={}", share), share);
-    spmm::add_vector_lanes(registry, fmt::format("vector_lanes,share={}", share), share);
-    spmm::add_strips(registry, fmt::format("strips,share={}", share), share);
-  }
-  return registry;
+  return with_values(settings);
 }
 
 template <class T>
@@ -113,7 +109,7 @@ void expect_same_bits(const Registry& registry, const SpmmProblem<float>& proble
   for (const Entry& entry : registry.entries()) {
     if (entry.claims.bitwise_reproducible) {
       EXPECT_TRUE(all_bits_agree(entry, problem)) << entry.name << " on " << problem.name;
-    } else if (STAGES_SIMULATED && entry.name == "07_spmm/split_rows:chunk=1,columns=1") {
+    } else if (STAGES_SIMULATED && entry.name == "07_spmm/split_rows:chunk=1") {
       EXPECT_FALSE(all_bits_agree(entry, problem)) << "atomics in another order: this test sees nothing";
     }
   }
@@ -311,20 +307,18 @@ TEST_F(DenseTiles, LeaveWhatIsNotFiniteInItsRows) {
   b.data[20 * 9 + 3] = std::numeric_limits<float>::infinity();
   b.data[31 * 9 + 5] = std::numeric_limits<float>::quiet_NaN();
   const auto plain = product_by("07_spmm/warp_per_row", problem, b);
-  for (const char* name : {"07_spmm/tensor_tiles", "07_spmm/dense_tiles"}) {
-    const auto tiled = product_by(name, problem, b);
-    int finite = 0;
-    for (std::size_t i = 0; i < plain.data.size(); ++i) {
-      const float expected = plain.data[i], found = tiled.data[i];
-      finite += std::isfinite(expected);
-      const bool near = std::abs(found - expected) <= 1e-5f * std::abs(expected) + 1e-6f;
-      EXPECT_TRUE(std::isfinite(expected) ? near
-                                          : found == expected || (std::isnan(expected) && std::isnan(found)))
-          << name << ", " << i << ": " << found << ", not " << expected;
-    }
-    EXPECT_GT(finite, 40);
-    EXPECT_LT(finite, std::ssize(plain.data) - 2);
+  const auto tiled = product_by("07_spmm/dense_tiles", problem, b);
+  int finite = 0;
+  for (std::size_t i = 0; i < plain.data.size(); ++i) {
+    const float expected = plain.data[i], found = tiled.data[i];
+    finite += std::isfinite(expected);
+    const bool near = std::abs(found - expected) <= 1e-5f * std::abs(expected) + 1e-6f;
+    EXPECT_TRUE(std::isfinite(expected) ? near
+                                        : found == expected || (std::isnan(expected) && std::isnan(found)))
+        << i << ": " << found << ", not " << expected;
   }
+  EXPECT_GT(finite, 40);
+  EXPECT_LT(finite, std::ssize(plain.data) - 2);
 }
 
 std::vector<Piece> pieces_of_floats(Index n_cols, Index strip = 64) {

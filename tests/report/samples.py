@@ -90,7 +90,7 @@ class Samples:
         def change(data):
             row = next(r for r in data["results"] if "seconds" in r and not r["peer"])
             data["results"] = []
-            for values, factor in (("", 1), (":chunk=32", 2), (":chunk=256", 0.5), (":chunk=32,columns=2", 3)):
+            for values, factor in (("", 1), (":chunk=32", 2), (":chunk=256", 0.5), (":chunk=32,rows=2", 3)):
                 one = copy.deepcopy(row) | {"entry": "07_spmm/split_rows" + values, "metrics": {"chunk": {"value": 128 if not values else 1, "unit": ""}}}
                 one["seconds"]["run"].update({name: value * factor for name, value in row["seconds"]["run"].items() if name in ("median", "q1", "q3")})
                 data["results"].append(one)

@@ -1,12 +1,12 @@
 #pragma once
-// What tensor_tiles and dense_tiles (fast/dense_tiles.cu) have in common: floats as two TF32 parts, the sums of
-// a block, rows that are no tile's, and the plan around a kernel.
+// What dense_tiles (dense_tiles.cu) has around its kernel: floats as two TF32 parts, the sums of a block, rows
+// that are no tile's, and the plan.
 
 #include <limits>
 
-#include "07_spmm/shares.hpp"
+#include "07_spmm/fast/tiles.hpp"
+#include "07_spmm/fast/vectors.hpp"
 #include "07_spmm/stage.hpp"
-#include "07_spmm/tiles.hpp"
 #include "common/gpu/tensor.hpp"
 
 namespace stages::spmm {
@@ -83,7 +83,7 @@ __device__ void finish_band(const TiledMatrix<float>& a, const SpmmArgs<float>& 
     if (row < 0 || strip + lane >= m.n_cols) continue;
     float sum[1] = {};
     for (unsigned w = 0; w < kWarps; ++w) sum[0] += parts[w][r][lane];
-    // Infinite, or no number: again from the CSR (8_tensor_tiles.cu).
+    // Infinite, or no number: again from the CSR (dense_tiles.cu).
     if (!(fabsf(sum[0]) <= kLargest)) sum[0] = sum_from_csr(a.csr, m.b, row, strip + lane);
     finish_row<1>(m, row, strip + lane, sum);
   }

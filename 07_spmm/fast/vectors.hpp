@@ -4,7 +4,7 @@
 // instead of 32. B is loaded to stay in the caches; C is not read again, and its stores carry the streaming
 // hint, which leaves the caches to B.
 
-#include "common/gpu/cuda.hpp"
+#include "07_spmm/row_major.hpp"
 
 namespace stages::spmm {
 
@@ -49,6 +49,26 @@ __device__ void store_vector(T* to, const T* from) {
     __stcs(reinterpret_cast<float4*>(to), float4{from[0], from[1], from[2], from[3]});
   } else {
     __stcs(reinterpret_cast<double2*>(to), double2{from[0], from[1]});
+  }
+}
+
+/// C = alpha sums + beta C, in columns `column` .. column + kVector - 1 of a row, as far as there are any.
+template <unsigned kVector, class T>
+__device__ void finish_row(const SpmmArgs<T>& m, Index row, Offset column, const T (&sums)[kVector]) {
+  T* const to = m.c.row(row) + column;
+  T out[kVector];
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) {
+    out[v] = m.alpha * sums[v];
+    if (m.beta != T{0} && column + v < m.n_cols) out[v] += m.beta * to[v];
+  }
+  if (column + kVector <= m.n_cols && static_cast<unsigned>(m.c.ld) % kVector == 0) {
+    store_vector<kVector>(to, out);
+    return;
+  }
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) {
+    if (column + v < m.n_cols) to[v] = out[v];
   }
 }
 

@@ -1,6 +1,6 @@
 // Cutting a matrix into equal shares of its non-zeros, on the device. What is cut is told in partition.hpp.
 
-#include "07_spmm/partition.hpp"
+#include "07_spmm/fast/partition.hpp"
 
 #include "common/gpu/scan.hpp"
 

@@ -13,7 +13,7 @@ inline constexpr Index kTileRows = 16;
 inline constexpr Index kTileColumns = 8;
 
 /// Shorter rows are left out of the tiles. Three products a non-zero lose up to 2^-21 of it
-/// (8_tensor_tiles.cu counts them up), and the check grants 2^-22 of the sum for each non-zero of a row. With
+/// (dense_tiles.cu counts them up), and the check grants 2^-22 of the sum for each non-zero of a row. With
 /// 4 there is room for what the sums lose, too.
 inline constexpr Index kLeastOfTiledRow = 4;
 

@@ -1,8 +1,6 @@
 #pragma once
-// The form of a matrix that equal_shares, loads_ahead, vector_lanes, strips and balanced multiply, made on the
-// device in prepare: equal shares of non-zeros, and what it takes to know rows without row pointers.
-
-#include <algorithm>
+// The form of a matrix that balanced multiplies, made on the device in prepare: equal shares of non-zeros, and
+// what it takes to know rows without row pointers.
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
@@ -27,11 +25,6 @@ struct Cut {
   Index slack = 0;       ///< how far a boundary may move back to the beginning of its row
 };
 
-/// The slack that shares of so many non-zeros have in the rungs.
-inline Index usual_slack(Index share_size) {
-  return std::min(std::max(share_size / 8, Index{16}), share_size - 1);
-}
-
 /// A row in several shares. All its parts but the last leave their sums in slots: first_slot and those that
 /// follow, up to the first_slot of the next CutRow.
 struct CutRow {
@@ -42,7 +35,7 @@ struct CutRow {
 /// Slots of a cut row that a warp adds up; more are a block's work.
 inline constexpr Index kFewParts = 32;
 
-/// Chunks of slots: so many slots in turn. (In split_rows a chunk is a part of a row.) They are for hub rows,
+/// Chunks of slots: so many slots in turn. They are for hub rows,
 /// those with more than kManyParts slots: several blocks add these up, each what one chunk of slots has of
 /// them.
 inline constexpr Index kChunk = 128;

@@ -1,4 +1,4 @@
-#include "07_spmm/tiles.hpp"
+#include "07_spmm/fast/tiles.hpp"
 #include "common/matrix/instantiate.hpp"
 
 #include <algorithm>
