@@ -16,14 +16,9 @@
 
 #include <algorithm>
 
-#include "02_mpi/halo.hpp"
+#include "02_mpi/on_ranks.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spmm_rows.hpp"
-#include "common/mpi/check.hpp"
-#include "common/mpi/clocks.hpp"
-#include "common/mpi/exec.hpp"
-#include "common/mpi/session.hpp"
-#include "common/mpi/transfer.hpp"
 
 namespace stages {
 namespace {
@@ -55,22 +50,18 @@ void unpack_rows(const Buffer<T>& from, const DenseView<T>& to) {
 }
 
 template <class T>
-class SpmmHalo final : public SpmmPlan<T> {
+class SpmmHalo final : public mpi::OnRanks<T, SpmmPlan<T>> {
  public:
   SpmmHalo(const SpmmProblem<T>& problem, Exec& exec)
-      : problem_(problem), exec_(exec), ranks_(*mpi::ranks_of(exec)), matrix_(problem.a.get(), ranks_) {
+      : mpi::OnRanks<T, SpmmPlan<T>>(problem.a.get(), exec), problem_(problem) {
     facts_ = {problem.n_cols, problem.alpha, problem.beta};
-    mpi::broadcast(&facts_, 1, 0, ranks_.comm());
+    mpi::broadcast(&facts_, 1, 0, this->ranks_.comm());
     b_.resize(elements(matrix_.operand_count()));
     c_.resize(elements(matrix_.mine().rows));
     if (facts_.beta != T{0}) c0_.resize(c_.size());
-    halo_.resize(elements(matrix_.needed()));
-    measure_whole_ = [this] { measure_root_to_root(); };
+    this->halo_.resize(elements(matrix_.needed()));
   }
 
-  static std::optional<std::string> refuse(const SpmmProblem<T>& /*problem*/, Exec& exec) {
-    return mpi::needs_ranks(exec);
-  }
   static Cost cost(const SpmmProblem<T>& problem) {
     const double n = problem.n_cols;
     // A, B and C once more on the ranks, B and C in rows on rank 0, and in the worst case all of B on each.
@@ -81,105 +72,70 @@ class SpmmHalo final : public SpmmPlan<T> {
   }
 
   void load(const SpmmOperands<T>& operands) override {
-    if (ranks_.rank() == 0) {
+    if (this->root()) {
       root_b_ = operands.b.view();
       root_c0_ = &operands.c0;
+      whole_c_ = {};
     }
     scatter_operands();
   }
   void reset() override { facts_.beta == T{0} ? poison(c_) : void(c_ = c0_); }
 
-  void run() override {
-    const auto start = std::chrono::steady_clock::now();
-    const Offset sent = mpi::bytes_sent();
-    {
-      Phase phase(exec_, "exchange");
-      matrix_.exchange(b_.data(), facts_.n_cols, halo_.data());
-    }
-    double compute = 0;
-    {
-      Phase phase(exec_, "compute");
-      const auto begin = std::chrono::steady_clock::now();
-      multiply();
-      compute = mpi::seconds_since(begin);
-    }
-    bytes_.exchange = mpi::bytes_sent() - sent;
-    clocks_.add({compute, mpi::seconds_since(start), -1});
-    clocks_.set_bytes(bytes_);
-  }
-
   Dense<T> fetch() override {
-    gather_rows();
-    if (ranks_.rank() != 0) return {};
-    Dense<T> c(matrix_.whole_rows(), facts_.n_cols, problem_.c_layout, problem_.ldc);
-    if (facts_.beta == T{0}) {
-      poison(c.data);
-    } else {
-      c.data = root_c0_->data;  // for its padding
-    }
-    unpack_rows(root_rows_, c.view());
-    return c;
-  }
-
-  std::vector<Metric> metrics() const override {
-    measure_whole_();
-    std::vector<Metric> out = clocks_.metrics(ranks_.comm());
-    out.push_back({"imbalance", matrix_.imbalance(), ""});
-    out.push_back({"cores", static_cast<double>(mpi::cores_here().cores), ""});
-    out.push_back({"ranks_per_core", mpi::oversubscription(ranks_), ""});
-    return out;
+    gather_result();
+    return whole_c_;
   }
 
  private:
+  using mpi::OnRanks<T, SpmmPlan<T>>::matrix_;
+
   std::size_t elements(Index rows) const {
     return static_cast<std::size_t>(rows) * static_cast<std::size_t>(facts_.n_cols);
   }
 
-  void multiply() {
+  double products() override {
+    {
+      const auto phase = this->phase("exchange");
+      matrix_.exchange(b_.data(), facts_.n_cols, this->halo_.data());
+    }
+    const auto phase = this->phase("compute");
+    const auto start = std::chrono::steady_clock::now();
     const kernels::Strides rows{facts_.n_cols, 1};
-    const kernels::Spmm<T> m{matrix_.mine(), halo_.data(), rows, c_.data(), rows, facts_.alpha, facts_.beta};
+    const kernels::Spmm<T> m{matrix_.mine(), this->halo_.data(), rows,       c_.data(),
+                             rows,           facts_.alpha,       facts_.beta};
     for (Index i = 0; i < m.a.rows; ++i) kernels::multiply_row<32, true>(m, i, 0, facts_.n_cols);
+    return mpi::seconds_since(start);
   }
 
-  void scatter_operands() {
+  void scatter_operands() override {
     const Offset sent = mpi::bytes_sent();
     scatter_rows_of(root_b_, matrix_.operand_rows(), b_);
     if (facts_.beta != T{0}) {
       DenseView<const T> c0;
-      if (ranks_.rank() == 0) c0 = root_c0_->view();
+      if (this->root()) c0 = root_c0_->view();
       scatter_rows_of(c0, matrix_.rows(), c0_);
+      c_ = c0_;
     }
-    bytes_.scatter = mpi::bytes_sent() - sent;
+    this->bytes_.scatter = mpi::bytes_sent() - sent;
   }
   void scatter_rows_of(const DenseView<const T>& whole, const mpi::RowBounds& rows, Buffer<T>& part) {
-    if (ranks_.rank() == 0) pack_rows(whole, root_rows_);
-    mpi::scatter(root_rows_.data(), part.data(), mpi::elements_before(rows, facts_.n_cols), 0, ranks_.comm());
+    if (this->root()) pack_rows(whole, root_rows_);
+    mpi::scatter(root_rows_.data(), part.data(), mpi::elements_before(rows, facts_.n_cols), 0,
+                 this->ranks_.comm());
   }
 
-  void gather_rows() {
+  void gather_result() override {
     const Offset sent = mpi::bytes_sent();
-    if (ranks_.rank() == 0) root_rows_.resize(elements(matrix_.whole_rows()));
+    if (this->root()) root_rows_.resize(elements(matrix_.whole_rows()));
     mpi::gather(c_.data(), root_rows_.data(), mpi::elements_before(matrix_.rows(), facts_.n_cols), 0,
-                ranks_.comm());
-    bytes_.gather = mpi::bytes_sent() - sent;
-  }
-
-  /// The clock of a user whose B and C are on rank 0, which run() isn't. The first time is the warm-up.
-  void measure_root_to_root() {
-    Dense<T> c;
-    if (ranks_.rank() == 0)
-      c = Dense<T>(matrix_.whole_rows(), facts_.n_cols, problem_.c_layout, problem_.ldc);
-    for (int k = 0; k < 4; ++k) {
-      mpi::check(MPI_Barrier(ranks_.comm()), "starting together");
-      const auto start = std::chrono::steady_clock::now();
-      scatter_operands();
-      if (facts_.beta != T{0}) c_ = c0_;
-      run();
-      gather_rows();
-      if (ranks_.rank() == 0) unpack_rows(root_rows_, c.view());
-      if (k > 0) clocks_.add({-1, -1, mpi::seconds_since(start)});
+                this->ranks_.comm());
+    this->bytes_.gather = mpi::bytes_sent() - sent;
+    if (!this->root()) return;
+    if (whole_c_.data.empty()) {
+      whole_c_ = Dense<T>(matrix_.whole_rows(), facts_.n_cols, problem_.c_layout, problem_.ldc);
+      facts_.beta == T{0} ? poison(whole_c_.data) : void(whole_c_.data = root_c0_->data);  // for its padding
     }
-    clocks_.set_bytes(bytes_);
+    unpack_rows(root_rows_, whole_c_.view());
   }
 
   struct Facts {
@@ -189,26 +145,19 @@ class SpmmHalo final : public SpmmPlan<T> {
   };
 
   SpmmProblem<T> problem_;
-  Exec& exec_;
-  mpi::MpiCommunicator& ranks_;
-  mpi::HaloMatrix<T> matrix_;
   Facts facts_;
   DenseView<const T> root_b_;          // rank 0
   const Dense<T>* root_c0_ = nullptr;  // rank 0
   Buffer<T> root_rows_;                // rank 0: a dense matrix by rows, on its way out or in
+  Dense<T> whole_c_;                   // rank 0
   Buffer<T> b_, c_, c0_;               // this rank's rows
-  Buffer<T> halo_;                     // the rows of B that it needs
-  mpi::Clocks clocks_;
-  mpi::RunBytes bytes_;
-  std::function<void()> measure_whole_;  // for metrics(), which is const and has to run the plan
 };
 
 }  // namespace
 
 void add_mpi_spmm_halo(Registry& registry) {
-  registry.add<SpmmHalo>({.name = "02_mpi/spmm_halo",
-                          .idea = "rows on the ranks; each fetches the rows of B that it lacks",
-                          .needs = {.several_ranks = true, .mpi = true}});
+  registry.add<SpmmHalo>(
+      {.name = "02_mpi/spmm_halo", .idea = "rows on the ranks; each fetches the rows of B that it lacks"});
 }
 
 }  // namespace stages
