@@ -1,4 +1,4 @@
-// SpGEMM by sparse dot products: A by rows, B by columns, two pointers.
+// SpGEMM by sparse dot products, A by rows, B by columns, two pointers: a wrong turn.
 //
 // The idea is the definition: C(i, j) is the dot product of row i of A and column j of B. Both are sorted, so
 // two pointers walk along them, the one with the smaller index steps, and where the indices agree there is a
@@ -87,8 +87,9 @@ class TwoPointerDot final : public HostSpgemmPlan<T> {
 }  // namespace
 
 void cpu_serial::add_two_pointer_dot(Registry& registry) {
-  registry.add<TwoPointerDot>({.name = "01_cpu_serial/two_pointer_dot",
-                               .idea = "every row of A meets every column of B, two pointers walk along"});
+  registry.add<TwoPointerDot>(
+      {.name = "01_cpu_serial/two_pointer_dot",
+       .idea = "a wrong turn: every row of A meets every column of B, two pointers walk along"});
 }
 
 }  // namespace stages

@@ -1,4 +1,4 @@
-// SpGEMM over processes, with shares of rows that take equally long.
+// SpGEMM over processes, with shares of rows that take equally long: on two ranks a wrong turn.
 //
 // The idea: in 2_gustavson.cpp ranks have equally many non-zeros of A, and all wait for the slowest. What row i
 // of C really does are its products: the sum of nnz(B(k, :)) over the non-zeros (i, k) of A. Here rows are
@@ -47,8 +47,9 @@ class Balanced final : public ScatteredRows<T> {
 }  // namespace
 
 void add_mpi_balanced(Registry& registry) {
-  registry.add<Balanced>(
-      {.name = "02_mpi/balanced", .idea = "shares of rows that take equally long", .previous = "gustavson"});
+  registry.add<Balanced>({.name = "02_mpi/balanced",
+                          .idea = "a wrong turn on few ranks: shares of rows that take equally long",
+                          .previous = "gustavson"});
 }
 
 }  // namespace stages

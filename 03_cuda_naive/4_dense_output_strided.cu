@@ -1,4 +1,4 @@
-// SpGEMM into a dense C, a thread an element, threadIdx.x along a column of C.
+// SpGEMM into a dense C, a thread an element, threadIdx.x along a column of C: a wrong turn.
 //
 // The idea: no element of C depends on another, so each gets a thread, in blocks of 16 x 16. C(i, j) is the
 // sparse dot product of A's row i (from CSR) and B's column j (from CSC). C is written out in full on the
@@ -35,7 +35,8 @@ __global__ void dense_output_strided(CsrView<T> a, CscView<T> b, DenseView<T> c)
 void add_dense_output_strided(Registry& registry) {
   registry.add<DenseOutputPlan>(
       {.name = "03_cuda_naive/dense_output_strided",
-       .idea = "a thread an element of a dense C, neighbours in a column; compaction on the host",
+       .idea =
+           "a wrong turn: a thread an element of a dense C, neighbours in a column; compaction on the host",
        .claims = {.drops_exact_zeros = true}},
       []<class T>(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) {
         launch(dense_output_strided<T>,

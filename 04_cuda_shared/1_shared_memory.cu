@@ -1,4 +1,4 @@
-// SpMV on the matrix written out in full, with x in shared memory.
+// SpMV on the matrix written out in full, with x in shared memory: a wrong turn, alone.
 //
 // The idea: each thread of 03_cuda_naive/2_dense_transposed.cu reads all of x from global memory. Here the
 // threads of a block first copy a part of x, a *tile*, to the block's shared memory, each thread some of its
@@ -49,7 +49,7 @@ __global__ void shared_memory(DenseView<const T> a, const T* x, T* y) {
 void add_shared_memory(Registry& registry) {
   registry.add<DenseByColumns>(
       {.name = "04_cuda_shared/shared_memory",
-       .idea = "the transposed matrix, a thread a row, x by tiles in shared memory",
+       .idea = "a wrong turn alone: the transposed matrix, a thread a row, x by tiles in shared memory",
        .previous = "03_cuda_naive/dense_transposed"},
       []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
         launch(shared_memory<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
