@@ -12,6 +12,8 @@ namespace stages {
 
 /// Row pointers of the rungs: 32 bits in all of them. `balanced` takes 64 where it must.
 using LessonPtr = std::int32_t;
+/// So that a loop can go a step beyond the last one.
+inline constexpr LessonPtr kMostNonZeros = std::numeric_limits<LessonPtr>::max() - 256;
 
 /// The largest power of two not above the mean row length, but at least 2 and at most 32.
 template <class T>
@@ -29,9 +31,9 @@ class CsrSpmvPlan : public CsrFrame<T> {
     return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a));
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
-    if (std::in_range<LessonPtr>(problem.a->nnz())) return std::nullopt;
+    if (problem.a->nnz() <= kMostNonZeros) return std::nullopt;
     return fmt::format("has {} non-zeros, and this lesson's row pointers of 32 bits count {}; see balanced",
-                       problem.a->nnz(), std::numeric_limits<LessonPtr>::max());
+                       problem.a->nnz(), kMostNonZeros);
   }
 };
 

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kBlock)
   const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
-    const bool there = begin + k < end;
+    const bool there = k < end - begin;
     value[k] = there ? a.values[begin + k] : T{0};
     column[k] = there ? a.col_idx[begin + k] : a.cols;
   }

@@ -4,10 +4,10 @@
 // neighbouring lanes share a row: lane l keeps non-zeros l, l + lanes, l + 2 lanes and so on, at most 64 of
 // them. Each has a part of the row's sum, and shuffles add the parts (lanes.hpp). A row gets the fewest lanes
 // that hold it (lanes_plan.hpp), a power of two up to 32: at 80 % zeros one lane up to n = 320, two up to 640,
-// four up to 1280. Rows of up to 2048 non-zeros have no cliff.
+// four up to 1280. Rows of up to 2048 non-zeros do not spill.
 //
-// Where a row has one lane, this is the kernel of rung 2. Where it has four, the matrix has four times the
-// blocks, and a lane a quarter of the work.
+// Where a row has one lane, it is kept as in rung 2, and only the numbers of rows have 64 bits, not 32. Where
+// it has four, the matrix has four times the blocks, and a lane a quarter of the work.
 //
 // What remains: n = 1024 takes 32 blocks, so 100 of 132 SMs are idle. 4_matrix_copies.cu has work for them.
 //

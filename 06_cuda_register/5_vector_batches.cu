@@ -6,8 +6,8 @@
 // for one read and one column. The barriers, too, come once for 4 vectors.
 //
 // A read of 16 bytes by 32 lanes is up to 512 bytes, so where all lanes want different batches the least that
-// it takes is four wavefronts, served 8 lanes at a time. What is gained is not bytes but instructions: a read
-// and its barriers are there once for 4 products.
+// it takes is four wavefronts, served 8 lanes at a time: as many bytes for a product as before. One read serves
+// 4 products, barriers come once for 4, and fewer of the lanes that are served together meet in a bank.
 //
 // What remains: where two of these 8 lanes read different batches in the same banks, the read takes longer.
 // At random columns that is so in most reads. 7_bank_order.cu does something about it, in a form of the

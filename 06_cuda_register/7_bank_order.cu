@@ -4,15 +4,13 @@
 // words of one bank. A batch of 16 bytes lies in 4 of them, so 8 lanes are served together, and there are 8
 // places: column % 8 (the code calls each a bank). The order in which a lane takes its non-zeros is free. So
 // prepare chooses it, by `by_bank`: in each step the 8 lanes take non-zeros of different banks. A lane that has
-// none left for a free bank reads a zero behind x, if it has a step to spare; else two share a bank.
+// none left for a free bank reads a zero behind x, if it has a step to spare; else two share a bank. (Two lanes
+// that read the same column would be served at once; that is counted as a conflict here.)
 //
-// The steps to spare: an eighth more than there are non-zeros, rounded up to a size that is compiled. If with
-// a smaller size more blocks fit on an SM, that is taken. At n = 1024 a lane has 52 non-zeros; 58 steps are
-// wanted, 64 compiled, and on an H100 56 are taken. The kernel is that of 6_packed_shares.cu. The order is
-// chosen in prepare, so the sums have the same bits in each run.
-//
-// Two buffers of x, of which one is filled while the other is read, gained 1 % in the mean, and are no rung:
-// where an SM has room for two blocks, one copies while the other multiplies.
+// The steps to spare: an eighth more than there are non-zeros, rounded up to a size that is compiled, which is
+// at most 64. If with a smaller size more blocks fit on an SM, that is taken. At n = 1024 a lane has 52
+// non-zeros; 58 steps are wanted, 64 compiled, and on an H100 56 are taken. The kernel is that of
+// 6_packed_shares.cu. The order is chosen in prepare, so the sums have the same bits in each run.
 //
 // Requires: as 6_packed_shares.cu.
 
@@ -26,7 +24,7 @@ void by_bank(std::vector<Positions>& lanes, int steps, const Index* columns) {
   const std::size_t banks = lanes.size();
   std::vector<std::vector<Positions>> of_bank(
       banks, std::vector<Positions>(banks));        // of lane and bank: not yet taken
-  std::vector<Offset> waiting(banks), left(banks);  // of a bank, of a lane: how many are not yet taken
+  std::vector<Offset> waiting(banks), left(banks);  // not yet taken: of a bank, of a lane
   std::vector<std::size_t> order(banks);
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t l = 0; l < banks; ++l) {
@@ -73,7 +71,7 @@ template <class T, int kSteps>
 __global__ void __launch_bounds__(kResidentBlock)
     bank_order(ResidentView<T> a, const T* x, T* y, int products) {
   constexpr int kSize = Batch<T>::kSize;
-  Batch<T>* const xs = dynamic_shared<Batch<T>>();  // and zeros behind them one in each bank
+  Batch<T>* const xs = dynamic_shared<Batch<T>>();  // and zeros behind them, one in each bank
   const Offset thread = Offset{blockIdx.x} * kResidentBlock + threadIdx.x;
   const Offset row = thread / a.lanes;
   const int lane = static_cast<int>(thread % a.lanes);

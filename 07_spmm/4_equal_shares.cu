@@ -55,16 +55,16 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
 }  // namespace
 
 void add_equal_shares(Registry& registry) {
-  add_shares(registry,
-             {.name = "07_spmm/equal_shares",
-              .idea = "a warp for an equal share of the non-zeros; atomics only for rows that are cut",
-              .previous = "split_rows"},
-             []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz,
-                                    Index share, cudaStream_t stream) {
-               const unsigned blocks = blocks_for(nnz, Offset{share} * (kBlock / kWarp));
-               launch(multiply<T, Ptr>, {.grid = blocks, .block = kBlock, .stream = stream}, a, product, nnz,
-                      share);
-             });
+  add_shares<false>(registry,
+                    {.name = "07_spmm/equal_shares",
+                     .idea = "a warp for an equal share of the non-zeros; atomics for its first and last row",
+                     .previous = "split_rows"},
+                    []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz,
+                                           Index share, cudaStream_t stream) {
+                      const unsigned blocks = blocks_for(nnz, Offset{share} * (kBlock / kWarp));
+                      launch(multiply<T, Ptr>, {.grid = blocks, .block = kBlock, .stream = stream}, a,
+                             product, nnz, share);
+                    });
 }
 
 }  // namespace stages::spmm

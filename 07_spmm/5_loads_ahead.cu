@@ -60,16 +60,16 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
 }  // namespace
 
 void add_loads_ahead(Registry& registry) {
-  add_shares(registry,
-             {.name = "07_spmm/loads_ahead",
-              .idea = "equal shares; a lane asks for its column of eight rows of B before it adds the first",
-              .previous = "equal_shares"},
-             []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz,
-                                    Index share, cudaStream_t stream) {
-               const unsigned blocks = blocks_for(nnz, Offset{share} * (kBlock / kWarp));
-               launch(multiply<T, Ptr>, {.grid = blocks, .block = kBlock, .stream = stream}, a, product, nnz,
-                      share);
-             });
+  add_shares<false>(
+      registry,
+      {.name = "07_spmm/loads_ahead",
+       .idea = "equal shares; a lane asks for its column of eight rows of B before it adds the first",
+       .previous = "equal_shares"},
+      []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz, Index share,
+                             cudaStream_t stream) {
+        const unsigned blocks = blocks_for(nnz, Offset{share} * (kBlock / kWarp));
+        launch(multiply<T, Ptr>, {.grid = blocks, .block = kBlock, .stream = stream}, a, product, nnz, share);
+      });
 }
 
 }  // namespace stages::spmm

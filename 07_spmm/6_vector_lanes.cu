@@ -3,10 +3,11 @@
 // The idea: a lane takes 16 bytes of a row of B by one load, 4 floats or 2 doubles. So 8 lanes (of doubles
 // 16) do what 32 did in 5_loads_ahead.cu: 32 columns. They are a group, which has a share of its own, and a
 // warp works on 4 (or 2) shares by the same instructions: for each non-zero a quarter (or half) of the
-// loads and of the tests for the end of a row.
+// loads and of the tests for the end of a row. Shares are a quarter (or half) as long, so that there are as
+// many warps as before. Where rows end, the groups of a warp wait for each other.
 //
 // Where rows of B or C do not begin and end at multiples of 16 bytes, a group is a warp with a column a
-// lane, and the kernel is that of 5_loads_ahead.cu.
+// lane, as in 5_loads_ahead.cu.
 //
 // What remains: a share is done for all columns before the next share, so with many columns all of B is in
 // use at one time.
@@ -23,10 +24,10 @@ constexpr unsigned kBlock = 128;
 constexpr Index kStrip = 32;  ///< columns that a group of lanes does at a time
 constexpr Index kAhead = 8;   ///< rows of B that a lane asks for before it adds the first
 
-/// Neighbours in a row, which one load takes; and the type of CUDA's that one store takes.
+/// Neighbours in a row, which one load takes; and CUDA's type for them, which makes one store of four.
 template <class T, Index kVector>
 struct alignas(kVector * sizeof(T)) Vector {
-  using Whole = std::conditional_t<kVector == 1, T, std::conditional_t<kVector == 4, float4, double2>>;
+  using OfCuda = std::conditional_t<kVector == 1, T, std::conditional_t<kVector == 4, float4, double2>>;
   T at[kVector] = {};
 };
 
@@ -61,7 +62,7 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
         V& elements = reinterpret_cast<V&>(m.c.row(row)[column]);
         const bool is_alone = row != first && stop != count && m.beta == T{0};
         for (Index v = 0; v < kVector; ++v) sums.at[v] *= m.alpha;
-        if (is_alone) __stcs(reinterpret_cast<V::Whole*>(&elements), reinterpret_cast<V::Whole&>(sums));
+        if (is_alone) reinterpret_cast<V::OfCuda&>(elements) = reinterpret_cast<V::OfCuda&>(sums);
         for (Index v = 0; v < kVector && !is_alone; ++v) atomicAdd(&elements.at[v], sums.at[v]);
         sums = {};
         for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);
@@ -73,19 +74,19 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
 }  // namespace
 
 void add_vector_lanes(Registry& registry) {
-  add_shares(registry,
-             {.name = "07_spmm/vector_lanes",
-              .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares",
-              .previous = "loads_ahead"},
-             []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz,
-                                    Index share, cudaStream_t stream) {
-               constexpr Index kVector = kVectorLength<T>;
-               const bool vectors = takes_vectors(product);
-               const unsigned blocks =
-                   blocks_for(nnz, Offset{share} * (kBlock / kStrip * (vectors ? kVector : 1)));
-               launch(vectors ? multiply<kVector, T, Ptr> : multiply<1, T, Ptr>,
-                      {.grid = blocks, .block = kBlock, .stream = stream}, a, product, nnz, share);
-             });
+  add_shares<true>(
+      registry,
+      {.name = "07_spmm/vector_lanes",
+       .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares",
+       .previous = "loads_ahead"},
+      []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz, Index share,
+                             cudaStream_t stream) {
+        constexpr Index kVector = kVectorLength<T>;
+        const bool vectors = takes_vectors(product);
+        const unsigned blocks = blocks_for(nnz, Offset{share} * (kBlock / kStrip * (vectors ? kVector : 1)));
+        launch(vectors ? multiply<kVector, T, Ptr> : multiply<1, T, Ptr>,
+               {.grid = blocks, .block = kBlock, .stream = stream}, a, product, nnz, share);
+      });
 }
 
 }  // namespace stages::spmm

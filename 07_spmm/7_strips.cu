@@ -22,10 +22,10 @@ constexpr unsigned kBlock = 128;
 constexpr Index kStrip = 32;  ///< columns that a group of lanes does at a time
 constexpr Index kAhead = 8;   ///< rows of B that a lane asks for before it adds the first
 
-/// Neighbours in a row, which one load takes; and the type of CUDA's that one store takes.
+/// Neighbours in a row, which one load takes; and CUDA's type for them, which makes one store of four.
 template <class T, Index kVector>
 struct alignas(kVector * sizeof(T)) Vector {
-  using Whole = std::conditional_t<kVector == 1, T, std::conditional_t<kVector == 4, float4, double2>>;
+  using OfCuda = std::conditional_t<kVector == 1, T, std::conditional_t<kVector == 4, float4, double2>>;
   T at[kVector] = {};
 };
 
@@ -61,7 +61,7 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
         V& elements = reinterpret_cast<V&>(m.c.row(row)[column]);
         const bool is_alone = row != first && stop != count && m.beta == T{0};
         for (Index v = 0; v < kVector; ++v) sums.at[v] *= m.alpha;
-        if (is_alone) __stcs(reinterpret_cast<V::Whole*>(&elements), reinterpret_cast<V::Whole&>(sums));
+        if (is_alone) reinterpret_cast<V::OfCuda&>(elements) = reinterpret_cast<V::OfCuda&>(sums);
         for (Index v = 0; v < kVector && !is_alone; ++v) atomicAdd(&elements.at[v], sums.at[v]);
         sums = {};
         for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);
@@ -73,22 +73,22 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
 }  // namespace
 
 void add_strips(Registry& registry) {
-  add_shares(registry,
-             {.name = "07_spmm/strips",
-              .idea = "all shares for a strip of 32 columns, then for the next strip",
-              .previous = "vector_lanes"},
-             []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz,
-                                    Index share, cudaStream_t stream) {
-               constexpr Index kVector = kVectorLength<T>;
-               const bool vectors = takes_vectors(product);
-               const unsigned blocks =
-                   blocks_for(nnz, Offset{share} * (kBlock / kStrip * (vectors ? kVector : 1)));
-               launch(vectors ? multiply<kVector, T, Ptr> : multiply<1, T, Ptr>,
-                      {.grid = {blocks, std::min(kMostStrips, blocks_for(product.n_cols, kStrip))},
-                       .block = kBlock,
-                       .stream = stream},
-                      a, product, nnz, share);
-             });
+  add_shares<true>(registry,
+                   {.name = "07_spmm/strips",
+                    .idea = "all shares for a strip of 32 columns, then for the next strip",
+                    .previous = "vector_lanes"},
+                   []<class T, class Ptr>(const CsrView<T, Ptr>& a, const SpmmArgs<T>& product, Offset nnz,
+                                          Index share, cudaStream_t stream) {
+                     constexpr Index kVector = kVectorLength<T>;
+                     const bool vectors = takes_vectors(product);
+                     const unsigned blocks =
+                         blocks_for(nnz, Offset{share} * (kBlock / kStrip * (vectors ? kVector : 1)));
+                     launch(vectors ? multiply<kVector, T, Ptr> : multiply<1, T, Ptr>,
+                            {.grid = {blocks, std::min(kMostStrips, blocks_for(product.n_cols, kStrip))},
+                             .block = kBlock,
+                             .stream = stream},
+                            a, product, nnz, share);
+                   });
 }
 
 }  // namespace stages::spmm
