@@ -4,7 +4,8 @@
 // 16) do what 32 did in 5_loads_ahead.cu: 32 columns. They are a group, which has a share of its own, and a
 // warp works on 4 (or 2) shares by the same instructions: for each non-zero a quarter (or half) of the
 // loads and of the tests for the end of a row. Shares are a quarter (or half) as long, so that there are as
-// many warps as before. Where rows end, the groups of a warp wait for each other.
+// many warps as before. Where rows end, the groups of a warp wait for each other. (Whole rows of C are stored
+// by __stcs, one store of 16 bytes, which also leaves the caches to B: nvcc 13 makes four of a plain one.)
 //
 // Where rows of B or C do not begin and end at multiples of 16 bytes, a group is a warp with a column a
 // lane, as in 5_loads_ahead.cu.
@@ -24,7 +25,7 @@ constexpr unsigned kBlock = 128;
 constexpr Index kStrip = 32;  ///< columns that a group of lanes does at a time
 constexpr Index kAhead = 8;   ///< rows of B that a lane asks for before it adds the first
 
-/// Neighbours in a row, which one load takes; and CUDA's type for them, which makes one store of four.
+/// Neighbours in a row, which one load takes; and CUDA's type for them, which __stcs wants.
 template <class T, Index kVector>
 struct alignas(kVector * sizeof(T)) Vector {
   using OfCuda = std::conditional_t<kVector == 1, T, std::conditional_t<kVector == 4, float4, double2>>;
@@ -62,7 +63,7 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
         V& elements = reinterpret_cast<V&>(m.c.row(row)[column]);
         const bool is_alone = row != first && stop != count && m.beta == T{0};
         for (Index v = 0; v < kVector; ++v) sums.at[v] *= m.alpha;
-        if (is_alone) reinterpret_cast<V::OfCuda&>(elements) = reinterpret_cast<V::OfCuda&>(sums);
+        if (is_alone) __stcs(reinterpret_cast<V::OfCuda*>(&elements), reinterpret_cast<V::OfCuda&>(sums));
         for (Index v = 0; v < kVector && !is_alone; ++v) atomicAdd(&elements.at[v], sums.at[v]);
         sums = {};
         for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);

@@ -22,7 +22,7 @@ constexpr unsigned kBlock = 128;
 constexpr Index kStrip = 32;  ///< columns that a group of lanes does at a time
 constexpr Index kAhead = 8;   ///< rows of B that a lane asks for before it adds the first
 
-/// Neighbours in a row, which one load takes; and CUDA's type for them, which makes one store of four.
+/// Neighbours in a row, which one load takes; and CUDA's type for them, which __stcs wants.
 template <class T, Index kVector>
 struct alignas(kVector * sizeof(T)) Vector {
   using OfCuda = std::conditional_t<kVector == 1, T, std::conditional_t<kVector == 4, float4, double2>>;
@@ -61,7 +61,7 @@ __global__ void multiply(CsrView<T, Ptr> a, SpmmArgs<T> m, Offset nnz, Index sha
         V& elements = reinterpret_cast<V&>(m.c.row(row)[column]);
         const bool is_alone = row != first && stop != count && m.beta == T{0};
         for (Index v = 0; v < kVector; ++v) sums.at[v] *= m.alpha;
-        if (is_alone) reinterpret_cast<V::OfCuda&>(elements) = reinterpret_cast<V::OfCuda&>(sums);
+        if (is_alone) __stcs(reinterpret_cast<V::OfCuda*>(&elements), reinterpret_cast<V::OfCuda&>(sums));
         for (Index v = 0; v < kVector && !is_alone; ++v) atomicAdd(&elements.at[v], sums.at[v]);
         sums = {};
         for (const Index was = stop; stop == was && was < count;) stop = stop_of(++row);
