@@ -11,10 +11,10 @@
 //   sort       the columns of a row must ascend: each row is sorted, in global memory
 //
 // It is the first form of a course project ("D4"), made safe. There a row with more than 2,048 results never
-// ended: the probe looked for a free slot in a full table. Here a row that may have so many is refused.
+// ended: the probe looked for a free slot in a full table. Here a matrix with such a row is refused.
 //
-// Input: matrices A and B with at most 2,048 products in each row of C, or where B has at most 2,048 columns.
-// Cost: each product twice, with one probe or more each; 2,048 slots cleared twice a row. Memory: A, B and C.
+// Input: matrices A and B with at most 2,048 results in each row of C. Cost: each product twice, with one probe
+// or more each; 2,048 slots cleared twice a row. Memory: A, B and C.
 
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/two_passes.hpp"
@@ -65,18 +65,33 @@ __global__ void __launch_bounds__(kWarp) multiply_rows(View<T> a, View<T> b, Out
   write_taken_slots(keys, values, kSlots, threadIdx.x, c.row_ptr[blockIdx.x], c);
 }
 
+/// The results of the longest row of C, or of the first that has more than the table has slots.
+template <class T>
+Offset longest_row(const Csr<T>& a, const Csr<T>& b) {
+  std::vector<Index> seen_in(static_cast<std::size_t>(b.cols), -1);
+  Offset longest = 0;
+  for (Index i = 0; i < a.rows && longest <= Offset{kSlots}; ++i) {
+    Offset results = 0;
+    for (Offset e = a.row_ptr[i]; e < a.row_ptr[i + 1]; ++e) {
+      for (const Index column : row_columns(b, a.col_idx[e]))
+        results += std::exchange(seen_in[static_cast<std::size_t>(column)], i) != i;
+    }
+    longest = std::max(longest, results);
+  }
+  return longest;
+}
+
 template <class T>
 class HashFixedTable final : public TwoPassPlan<T> {
  public:
   using TwoPassPlan<T>::TwoPassPlan;
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec&) {
-    const auto most = std::min<Offset>(problem.max_row_products, problem.b->cols);
-    if (most <= Offset{kSlots}) return std::nullopt;
-    return fmt::format(
-        "a row of C may have {} results, as many as products, and this lesson's table {} slots; "
-        "see hash_warp_per_row",
-        most, kSlots);
+    if (problem.max_row_products <= Offset{kSlots}) return std::nullopt;
+    const Offset longest = longest_row(*problem.a, *problem.b);
+    if (longest <= Offset{kSlots}) return std::nullopt;
+    return fmt::format("a row of C has {} results, and this lesson's table {} slots; see hash_warp_per_row",
+                       longest, kSlots);
   }
 
  protected:

@@ -172,14 +172,15 @@ TEST_F(Refusals, OfAVectorBeginWhereSharedMemoryEnds) {
   }
 }
 
+/// Rows of more products than the table has slots, so that results are counted to the end.
 TEST_F(Refusals, OfARowBeginWhereTheTableEnds) {
   Registry registry;
   add_hash_fixed_table(registry);
-  for (const Index products : {2048, 2049}) {
-    const std::vector<Index> lengths{products, 2060, 0};  // the second row of B is not used
+  for (const Index results : {2048, 2049}) {
+    const std::vector<Index> lengths{results, 2060, results};  // the second row of B is not used
     const auto problem = make_spgemm_problem("long_row", share<float>(matrices::strided(1, 3, 2)),
                                              share<float>(matrices::with_row_lengths(lengths)));
-    EXPECT_EQ(takes(registry, problem), products == 2048);
+    EXPECT_EQ(takes(registry, problem), results == 2048);
   }
 }
 
