@@ -93,6 +93,16 @@ def show_lengths():
     return too_long
 
 
+def read(path):
+    """A record, or what `stages run --json` wrote, in which each process has its median."""
+    results = record.read(path)
+    for row in tables.timed_rows(results):
+        run = row["seconds"]["run"]
+        if isinstance(run.get("processes"), list):
+            run["processes"] = max(1, len(run["processes"]))
+    return results
+
+
 def names_of(problem):
     """As what a rung may name it."""
     return problem["matrix"], f"{problem['matrix']}; {problem['options']}"
@@ -109,7 +119,7 @@ def gain_of(rung, results):
 
 def show_gains(records):
     for path in records:
-        results = record.read(path)
+        results = read(path)
         for _, of_step in rungs().values():
             for rung in of_step:
                 gain = gain_of(rung, results)
@@ -127,7 +137,7 @@ STYLE = """text{font:11px sans-serif;fill:#222}.small{font-size:9px}.line{stroke
 
 def draw(path, out):
     """A panel a matrix, a line a rung: its time on a logarithmic axis, with the ±; a diamond where the matrix is the rung's own."""
-    results = record.read(path)
+    results = read(path)
     timed = tables.timed_rows(results)
     step = next(r["entry"] for r in timed if not r["peer"]).split("/")[0]
     of_step = rungs()[step][1]
