@@ -23,8 +23,6 @@ namespace stages::spmm {
 namespace {
 
 constexpr unsigned kBlock = 128;
-constexpr Parameter kChunk{"chunk", "the most non-zeros of a row that one warp takes",
-                           "an even share of all for each warp of a full device, at least 128", 1, 1 << 30};
 
 /// Non-zeros [begin, end) of a row.
 struct Task {
@@ -63,7 +61,7 @@ class SplitRows final : public RowMajorPlan<T> {
  public:
   SplitRows(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
       : RowMajorPlan<T>(problem, exec),
-        chunk_(chosen_or(values, kChunk, std::max(Offset{128}, even_share(problem.a->nnz())))),
+        chunk_(chunk_of(problem, values)),
         matrix_(to_device(*problem.a)),
         tasks_(std::span<const Task>(cut_rows(*problem.a, chunk_))) {}
 

@@ -21,8 +21,6 @@ namespace stages::spmm {
 namespace {
 
 constexpr unsigned kBlock = 128;
-constexpr Parameter kChunk{"chunk", "the most non-zeros of a row that one warp takes",
-                           "an even share of all for each warp of a full device, at least 128", 1, 1 << 30};
 constexpr Parameter kLongest{"longest", "the most non-zeros of a row that counts as short",
                              "the mean row, from 1 to 16", 1, 32};
 constexpr Parameter kRows{"rows", "the most short rows that one warp takes",
@@ -72,7 +70,7 @@ class MergedShortRows final : public RowMajorPlan<T> {
  public:
   MergedShortRows(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
       : RowMajorPlan<T>(problem, exec),
-        chunk_(chosen_or(values, kChunk, std::max(Offset{128}, even_share(problem.a->nnz())))),
+        chunk_(chunk_of(problem, values)),
         longest_(chosen_or(values, kLongest, std::clamp<Offset>(mean_row(*problem.a), 1, 16))),
         rows_(chosen_or(values, kRows, 32 / longest_)),
         matrix_(to_device(*problem.a)),

@@ -22,6 +22,14 @@ inline Index chosen_or(const ParameterValues& values, const Parameter& parameter
   return value > 0 ? value : static_cast<Index>(std::min(rule, Offset{parameter.most}));
 }
 
+inline constexpr Parameter kChunk{"chunk", "the most non-zeros of a row that one warp takes",
+                                  "an even share of all for each warp of a full device, at least 128", 1,
+                                  1 << 30};
+template <class T>
+Index chunk_of(const SpmmProblem<T>& problem, const ParameterValues& values) {
+  return chosen_or(values, kChunk, std::max(Offset{128}, even_share(problem.a->nnz())));
+}
+
 inline constexpr Parameter kShare{
     "share", "the non-zeros of a share",
     "half of what each warp, or group of lanes, of a full device would get, 32 to 256", 1, 1 << 20};
