@@ -20,24 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import record  # noqa: E402
 import tables  # noqa: E402
+from tables import rungs  # noqa: E402
 
 MOST = {".cu": 40, ".cpp": 90}  # of the processor's some 60 are the kernel, the others what any plan has
-
-
-def rungs():
-    """Step by step: {step: (arguments, [rung])}; a rung is a dict of the columns of data/rungs.tsv."""
-    steps, names = {}, ("entry", "over", "matrix", "predicted", "words")
-    for line in (ROOT / "data/rungs.tsv").read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        fields = line.split("\t")
-        if len(fields) == 2:
-            steps[fields[0]] = (fields[1], [])
-        elif len(fields) == len(names):
-            steps[fields[0].split("/")[0]][1].append(dict(zip(names, fields)))
-        else:
-            sys.exit(f"data/rungs.tsv: '{line}' has {len(fields)} columns: a step has 2, a rung {len(names)}")
-    return steps
 
 
 def file_of(entry):

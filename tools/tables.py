@@ -215,11 +215,27 @@ def typed_rungs(written):
     return rungs
 
 
+def rungs():
+    """Step by step: {step: (arguments, [rung])}; a rung is a dict of the columns of data/rungs.tsv."""
+    steps, names = {}, ("entry", "over", "matrix", "predicted", "words")
+    for line in (ROOT / "data/rungs.tsv").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        fields = line.split("\t")
+        if len(fields) == 2:
+            steps[fields[0]] = (fields[1], [])
+        elif len(fields) == len(names):
+            steps[fields[0].split("/")[0]][1].append(dict(zip(names, fields)))
+        else:
+            sys.exit(f"data/rungs.tsv: '{line}' has {len(fields)} columns: a step has 2, a rung {len(names)}")
+    return steps
+
+
 @functools.cache
 def right_matrices():
-    """By entry, of data/rungs.tsv: the rung that it changes ("-": none), the matrix on which that is right, and the gain that was predicted."""
-    lines = (line.split("\t") for line in (ROOT / "data/rungs.tsv").read_text().splitlines() if not line.startswith("#"))
-    return {named(line[0]): (line[1] if line[1] == "-" else named(line[1]), *line[2:4]) for line in lines if len(line) == 5}
+    """By entry: the rung that it changes ("-": none), and the matrix on which that is right."""
+    short = lambda entry: entry if entry == "-" else named(entry)
+    return {named(rung["entry"]): (short(rung["over"]), rung["matrix"]) for _, of_step in rungs().values() for rung in of_step}
 
 
 def ladder(results, pattern, written, file):
@@ -238,13 +254,11 @@ def ladder(results, pattern, written, file):
     rows, before = [], ""
     for rung in rungs:
         mine, out_of_line = took(rung[1]), re.search(r"gain over (`\w+`)", rung[2])
-        other, matrix, _ = right_matrices().get(rung[1], (out_of_line[1] if out_of_line else before, None, None))
-        over, is_right = took(other), lambda column: matrix in (column[0], "; ".join(column))
-        if not any(map(is_right, columns)):  # of a record of before, or of fast/: all of them
-            is_right = lambda column: True
+        other, matrix = right_matrices().get(rung[1], (out_of_line[1] if out_of_line else before, None))
+        over, own = took(other), [column for column in columns if matrix in (column[0], "; ".join(column))]
         speeds = [(over[column] / mine[column], math.hypot(known[other, column], known[rung[1], column]))
-                  for column in mine if column in over and is_right(column)]
-        cell = lambda column: f"**{seconds(mine[column])}**" if matrix in (column[0], "; ".join(column)) else seconds(mine[column])
+                  for column in mine if column in over and column in (own or columns)]  # of a record of before, or of fast/: all
+        cell = lambda column: f"**{seconds(mine[column])}**" if column in own else seconds(mine[column])
         rows.append([*rung, *(cell(column) if column in mine else "" for column in columns), gain(speeds)])
         before = rung[1] if mine else before
     vendor = [r for r in timed if r["peer"]]
