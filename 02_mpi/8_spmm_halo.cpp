@@ -77,7 +77,7 @@ class SpmmHalo final : public mpi::OnRanks<T, SpmmPlan<T>> {
       root_c0_ = &operands.c0;
       whole_c_ = {};
     }
-    scatter_operands();
+    scatter_into(c0_);  // the result of a run stays in c_ until the next reset
   }
   void reset() override { facts_.beta == T{0} ? poison(c_) : void(c_ = c0_); }
 
@@ -107,14 +107,14 @@ class SpmmHalo final : public mpi::OnRanks<T, SpmmPlan<T>> {
     return mpi::seconds_since(start);
   }
 
-  void scatter_operands() override {
+  void scatter_operands() override { scatter_into(c_); }
+  void scatter_into(Buffer<T>& c0_here) {
     const Offset sent = mpi::bytes_sent();
     scatter_rows_of(root_b_, matrix_.operand_rows(), b_);
     if (facts_.beta != T{0}) {
       DenseView<const T> c0;
       if (this->root()) c0 = root_c0_->view();
-      scatter_rows_of(c0, matrix_.rows(), c0_);
-      c_ = c0_;
+      scatter_rows_of(c0, matrix_.rows(), c0_here);
     }
     this->bytes_.scatter = mpi::bytes_sent() - sent;
   }
